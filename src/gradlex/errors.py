@@ -1,0 +1,22 @@
+"""The two ways a run can end badly: the input was refused, or the run itself failed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A value was refused where it entered. The command prints it and exits with code 2."""
+
+
+class RunError(RuntimeError):
+    """A run failed after it had started. The command prints it and exits with code 1."""
+
+
+def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> InputError:
+    """The error for a name that is not in a registry, with the nearest one that is."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return InputError(f"unknown {kind} {given!r}.{hint} Known: {', '.join(names)}.")

@@ -1,0 +1,41 @@
+"""Who becomes the parent: strategies over lazily asked case errors. NumPy only."""
+
+from gradlex.selection._batch_lexicase import batch_lexicase
+from gradlex.selection._dalex import dalex
+from gradlex.selection._downsampled_lexicase import downsampled_lexicase
+from gradlex.selection._epsilon_lexicase import EpsilonMode, epsilon_lexicase
+from gradlex.selection._informed_lexicase import informed_lexicase
+from gradlex.selection._lexicase import OnAllFail, lexicase
+from gradlex.selection._parents import select_parents
+from gradlex.selection._plexicase import plexicase
+from gradlex.selection._probabilities import selection_probabilities
+from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Selection
+from gradlex.selection._random import random
+from gradlex.selection._registry import SELECTIONS, SelectionInfo, bind
+from gradlex.selection._table import TableErrors
+from gradlex.selection._tournament import tournament
+
+__all__ = [
+    "SELECTIONS",
+    "CaseErrors",
+    "Choice",
+    "EpsilonMode",
+    "ErrorTable",
+    "Indices",
+    "OnAllFail",
+    "Selection",
+    "SelectionInfo",
+    "TableErrors",
+    "batch_lexicase",
+    "bind",
+    "dalex",
+    "downsampled_lexicase",
+    "epsilon_lexicase",
+    "informed_lexicase",
+    "lexicase",
+    "plexicase",
+    "random",
+    "select_parents",
+    "selection_probabilities",
+    "tournament",
+]

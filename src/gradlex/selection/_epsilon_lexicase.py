@@ -1,0 +1,157 @@
+"""Epsilon-lexicase selection (La Cava, Spector & Danai 2016; La Cava, Helmuth, Spector & Moore 2019).
+
+Lexicase for graded errors: a case keeps every candidate with e <= best + epsilon. Epsilon is the median
+absolute deviation of the case's errors, median(|e - median(e)|), where the median of an even number of
+values is the mean of the middle two; or one given number. In which population:
+
+- static: best and epsilon from the whole population; where no one in the pool passes, all fail and stay;
+- semi-dynamic (the default): best from the pool, epsilon from the whole population;
+- dynamic: best and epsilon from the pool.
+
+An error that is not finite has no part in the deviation and is never within epsilon of a finite one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gradlex.selection._packed import lexicase_parents
+from gradlex.selection._pools import (
+    Mask,
+    Probabilities,
+    distinct_columns,
+    lexicase_probabilities,
+    pool_chances,
+)
+from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, pick
+from gradlex.selection._slices import FIRST_SLICE, slices
+from gradlex.selection._table import TableErrors
+
+EpsilonMode: TypeAlias = Literal["static", "semi-dynamic", "dynamic"]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ask: TypeAlias = Callable[[Indices, Indices], tuple[Floats, Floats | None]]
+
+
+def epsilon_lexicase(
+    cases: Indices,
+    errors: CaseErrors,
+    rng: np.random.Generator,
+    *,
+    epsilon: float | None = None,
+    epsilon_mode: EpsilonMode = "semi-dynamic",
+    first_slice: int = FIRST_SLICE,
+) -> Choice:
+    """Keep whoever is within epsilon of the best, case by case (None: the median absolute deviation)."""
+
+    def ask(part: Indices, pool: Indices) -> tuple[Floats, Floats | None]:
+        if epsilon_mode == "static":
+            return _failing(errors(part, everyone), epsilon)[np.isin(everyone, pool)], np.zeros(len(part))
+        if epsilon is not None:
+            return errors(part, pool).astype(np.float64), np.full(len(part), float(epsilon))
+        if epsilon_mode == "dynamic":
+            return errors(part, pool).astype(np.float64), None
+        table = errors(part, everyone).astype(np.float64)
+        return table[np.isin(everyone, pool)], median_absolute_deviation(table)
+
+    everyone = errors.candidates
+    return _choose(cases, everyone, rng, ask, first_slice)
+
+
+def _choose(cases: Indices, pool: Indices, rng: np.random.Generator, ask: Ask, first_slice: int) -> Choice:
+    """`ask(cases, pool)` answers with the errors, (pool, cases), and an epsilon a case (None: the pool's)."""
+    used = 0
+    trail: list[tuple[int, tuple[int, ...]]] = []
+
+    def choose(index: int, reason: str) -> Choice:
+        return Choice(index=index, reason=reason, cases_used=used, survivors=tuple(trail))
+
+    if len(pool) == 1:
+        return choose(int(pool[0]), "only_candidate")
+    for part in slices(cases, first_slice):
+        table, epsilons = ask(part, pool)
+        start = used
+        alive = np.ones(len(pool), dtype=bool)
+        # With a given epsilon, a case that does not split a pool does not split a part of it either.
+        columns = (
+            np.arange(len(part))
+            if epsilons is None
+            else np.flatnonzero((table > table.min(axis=0) + epsilons).any(axis=0))
+        )
+        for column in columns:
+            values = table[alive, column]
+            within = median_absolute_deviation(values[:, None])[0] if epsilons is None else epsilons[column]
+            passing = values <= values.min() + within
+            if passing.all():
+                continue
+            alive[alive] = passing
+            used = start + int(column) + 1
+            trail.append((used, tuple(pool[alive].tolist())))
+            if alive.sum() == 1:
+                return choose(int(pool[alive][0]), "sole_survivor")
+        pool = pool[alive]
+        used = start + len(part)
+    return choose(pick(pool, rng), "exhausted")
+
+
+def median_absolute_deviation(table: ErrorTable) -> Floats:
+    """median(|e - median(e)|) of each case of a (candidates, cases) table, over its finite errors."""
+    values = np.asarray(table, dtype=np.float64)
+    if np.isfinite(values).all():
+        return np.asarray(np.median(np.abs(values - np.median(values, axis=0)), axis=0))
+    deviations = np.zeros(values.shape[1])
+    for case, column in enumerate(values.T):
+        finite = column[np.isfinite(column)]
+        if len(finite):
+            deviations[case] = np.median(np.abs(finite - np.median(finite)))
+    return deviations
+
+
+def _failing(table: ErrorTable, epsilon: float | None) -> Floats:
+    """Static: 1 where a candidate is not within epsilon of the population's best, otherwise 0."""
+    values = table.astype(np.float64)
+    within = median_absolute_deviation(values) if epsilon is None else float(epsilon)
+    return np.asarray(values > values.min(axis=0) + within, dtype=np.float64)
+
+
+def epsilon_lexicase_parents(
+    table: ErrorTable, k: int, rng: np.random.Generator, *, epsilon: float | None, epsilon_mode: EpsilonMode
+) -> Indices:
+    """`k` independent parents from a (candidates, cases) table."""
+    population, cases = table.shape
+    if epsilon_mode == "static":
+        return lexicase_parents(_failing(table, epsilon), k, rng)
+    everyone = np.arange(population)
+    errors = TableErrors(table)
+    if epsilon_mode == "dynamic" and epsilon is None:
+        drawn = (
+            epsilon_lexicase(rng.permutation(cases), errors, rng, epsilon_mode="dynamic") for _ in range(k)
+        )
+        return np.array([choice.index for choice in drawn], dtype=np.intp)
+    deviations = median_absolute_deviation(table) if epsilon is None else np.full(cases, float(epsilon))
+
+    def ask(part: Indices, pool: Indices) -> tuple[Floats, Floats | None]:
+        return errors(part, pool).astype(np.float64), deviations[part]
+
+    chosen = (_choose(rng.permutation(cases), everyone, rng, ask, 4) for _ in range(k))
+    return np.array([choice.index for choice in chosen], dtype=np.intp)
+
+
+def epsilon_lexicase_probabilities(
+    table: ErrorTable, *, epsilon: float | None, epsilon_mode: EpsilonMode
+) -> Probabilities | None:
+    """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
+    if epsilon_mode == "static":
+        return lexicase_probabilities(_failing(table, epsilon))
+    if epsilon_mode == "dynamic" and epsilon is None:
+        return None
+    kinds, counts = distinct_columns(table.astype(np.float64))
+    deviations = median_absolute_deviation(kinds) if epsilon is None else np.full(len(counts), float(epsilon))
+
+    def near(pool: Indices) -> Mask:
+        return np.asarray(kinds[pool] <= kinds[pool].min(axis=0) + deviations)
+
+    return pool_chances(near, counts, len(table))

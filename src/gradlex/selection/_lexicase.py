@@ -1,0 +1,63 @@
+"""Lexicase selection (Spector 2012; Helmuth, Spector & Matheson 2015), as in Ding & Spector 2022.
+
+Go through the cases in random order and keep only the candidates that are best on each. Under the paper's
+rule (its section 3.2) a case that every remaining candidate fails ends the selection, and one of the
+remaining is picked at random; under the classic rule they all survive it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from gradlex.selection._protocol import CaseErrors, Choice, Indices, pick
+from gradlex.selection._slices import FIRST_SLICE, slices
+
+OnAllFail: TypeAlias = Literal["random", "survive"]
+
+
+def lexicase(
+    cases: Indices,
+    errors: CaseErrors,
+    rng: np.random.Generator,
+    *,
+    on_all_fail: OnAllFail = "random",
+    first_slice: int = FIRST_SLICE,
+) -> Choice:
+    """Filter the pool case by case until one candidate is left (Algorithm 1, the inner loop).
+
+    `on_all_fail="random"` is meant for 0/1 errors; with graded errors use "survive", the classic rule.
+    `first_slice` says how many cases are evaluated at first and never changes the answer.
+    """
+    pool = errors.candidates
+    used = 0
+    trail: list[tuple[int, tuple[int, ...]]] = []
+
+    def choose(index: int, reason: str) -> Choice:
+        return Choice(index=index, reason=reason, cases_used=used, survivors=tuple(trail))
+
+    if len(pool) == 1:
+        return choose(int(pool[0]), "only_candidate")
+    for part in slices(cases, first_slice):
+        table = errors(part, pool)  # (pool, cases)
+        best = table.min(axis=0)
+        start = used
+        alive = np.ones(len(pool), dtype=bool)
+        # Only a case that splits the slice's first pool, or that all of it fails, can matter; few do.
+        for column in np.flatnonzero((table > best).any(axis=0) | (best > 0)):
+            values = table[alive, column]
+            lowest = values.min()
+            if lowest > 0 and on_all_fail == "random":
+                used = start + int(column) + 1
+                return choose(pick(pool[alive], rng), "all_failed")
+            if (values == lowest).all():
+                continue
+            alive[alive] = values == lowest
+            used = start + int(column) + 1
+            trail.append((used, tuple(pool[alive].tolist())))
+            if alive.sum() == 1:
+                return choose(int(pool[alive][0]), "sole_survivor")
+        pool = pool[alive]
+        used = start + len(part)
+    return choose(pick(pool, rng), "exhausted")

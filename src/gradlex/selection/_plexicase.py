@@ -1,0 +1,53 @@
+"""Plexicase, probabilistic lexicase selection (Ding, Pantridge & Spector 2023).
+
+A closed form in the place of lexicase's chances. Candidates that another dominates (nowhere worse, somewhere
+better) are dropped. Each case is shared out among the rest that are best on it, in proportion to the number
+of cases on which each is best; a candidate's probability is the mean of its parts over the cases, raised to
+the power alpha and normalised again: above 1 more pressure, below 1 less. Best nowhere is probability 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gradlex.selection._pools import Probabilities
+from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices
+
+
+def plexicase(cases: Indices, errors: CaseErrors, rng: np.random.Generator, *, alpha: float = 1.0) -> Choice:
+    """Draw one candidate by its probability."""
+    pool = errors.candidates
+    if len(pool) == 1:
+        return Choice(index=int(pool[0]), reason="only_candidate")
+    chances = plexicase_probabilities(errors.matrix(), alpha=alpha)
+    return Choice(
+        index=int(rng.choice(pool, p=chances)),
+        reason="drawn",
+        cases_used=len(cases),
+        survivors=((len(cases), tuple(pool[chances > 0].tolist())),),
+    )
+
+
+def plexicase_probabilities(table: ErrorTable, *, alpha: float) -> Probabilities:
+    """The published probabilities from a (candidates, cases) table."""
+    best = np.asarray(table == table.min(axis=0), dtype=np.float64)
+    best[_dominated(table)] = 0.0
+    best *= best.sum(axis=1, keepdims=True)
+    chances = (best / best.sum(axis=0)).mean(axis=1)
+    chosen = chances > 0  # 0 to the power 0 would be 1
+    # Divided by the largest first, so that a large alpha does not make every power 0.
+    chances[chosen] = (chances[chosen] / chances.max()) ** alpha
+    return np.asarray(chances / chances.sum())
+
+
+def _dominated(table: ErrorTable) -> npt.NDArray[np.bool_]:
+    """Which candidates are dominated. Whom a dropped one dominates, its own dominator does as well."""
+    alive = np.arange(len(table))
+    for candidate in range(len(table)):
+        if candidate not in alive:
+            continue
+        others = table[alive]
+        worse = (others >= table[candidate]).all(axis=1) & (others > table[candidate]).any(axis=1)
+        alive = alive[~worse]
+    return ~np.isin(np.arange(len(table)), alive)

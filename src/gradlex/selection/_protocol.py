@@ -1,0 +1,69 @@
+"""What a selection strategy is given and what it returns.
+
+Errors: lower is better, 0 is solved. Tables are (candidates, cases). A strategy is a pure function
+`select(cases, errors, rng) -> Choice`: `cases` is a fresh random order of case indices, `errors` answers
+questions about them, `rng` breaks ties. What it must remember between generations it reads from
+`errors.memory` and returns in `Choice.memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Indices: TypeAlias = npt.NDArray[np.intp]
+ErrorTable: TypeAlias = npt.NDArray[np.floating | np.integer]
+
+
+class CaseErrors(Protocol):
+    """The errors of one generation's candidates, evaluated only when they are asked for."""
+
+    @property
+    def candidates(self) -> Indices:
+        """The candidates that did not diverge: the pool that selection starts from."""
+        ...
+
+    @property
+    def memory(self) -> Mapping[str, npt.NDArray[np.generic]]:
+        """What the strategy returned as `Choice.memory` a generation ago; empty in the first."""
+        ...
+
+    def __call__(self, cases: Indices, pool: Indices) -> ErrorTable:
+        """The (pool, cases) errors of some candidates on some cases; infinity where one is not finite."""
+        ...
+
+    def matrix(self) -> ErrorTable:
+        """Every error: (errors.candidates, all cases), cases in the data's own order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which candidate becomes the parent, and how it came to that."""
+
+    index: int
+    reason: str
+    """Why selection ended: sole_survivor, all_failed, exhausted, only_candidate, random, best_mean, ..."""
+    cases_used: int = 0
+    """How many cases of the order the decision rests on."""
+    survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
+    memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    """Arrays that the same strategy gets back in the next generation as `errors.memory`."""
+
+
+class Selection(Protocol):
+    """A strategy with its options bound: who becomes the parent."""
+
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+        """Choose one of `errors.candidates`, looking at `cases` in their order."""
+        ...
+
+
+def pick(pool: Indices, rng: np.random.Generator) -> int:
+    """One of the pool, uniformly."""
+    return int(pool[rng.integers(len(pool))])

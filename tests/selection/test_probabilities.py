@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gradlex.errors import InputError
+from gradlex.selection import selection_probabilities
+
+
+def tables(seed: int, how_many: int, levels: int | None = 2, cases: int = 5):
+    """Small tables whose orders can all be gone through; `levels` None is continuous."""
+    rng = np.random.default_rng(seed)
+    for _ in range(how_many):
+        shape = (int(rng.integers(1, 6)), int(rng.integers(1, cases + 1)))
+        table = rng.random(shape) if levels is None else rng.integers(0, levels, shape).astype(float)
+        if rng.random() < 0.3:
+            table[0] = table[-1]
+        yield table
+
+
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+def test_lexicase_on_0_1_errors_equals_the_enumeration_of_orders(on_all_fail, naive):
+    for table in tables(0, 60):
+        exact = naive.enumerate_orders(table, naive.lexicase_rule(on_all_fail))
+        np.testing.assert_allclose(selection_probabilities(table, on_all_fail=on_all_fail), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("levels", [3, 6, None])
+def test_lexicase_on_graded_errors_equals_the_enumeration_of_orders(levels, naive):
+    for table in tables(1, 40, levels):
+        exact = naive.enumerate_orders(table, naive.lexicase_rule())
+        found = selection_probabilities(table, method="lexicase", on_all_fail="survive")
+        np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mode", "epsilon"),
+    [("static", None), ("semi-dynamic", None), ("static", 1.0), ("semi-dynamic", 1.0), ("dynamic", 1.0)],
+)
+@pytest.mark.parametrize("levels", [4, 10, None])
+def test_epsilon_lexicase_equals_the_enumeration_of_orders(mode, epsilon, levels, naive):
+    for table in tables(2, 40, levels):
+        within = epsilon if levels or epsilon is None else 0.2
+        exact = naive.enumerate_orders(table, naive.epsilon_rule(mode, within))
+        found = selection_probabilities(table, method="epsilon-lexicase", epsilon=within, epsilon_mode=mode)
+        np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
+def test_dynamic_epsilon_can_split_a_pool_again_on_a_case_that_was_used(naive):
+    # Which is why it has no exact form here: the cases still to come are not all those that would split.
+    table = np.array([[0.0], [1.0], [2.0], [4.0], [100.0]])
+    keep = naive.epsilon_rule("dynamic")
+    once = keep(table, [0, 1, 2, 3, 4], [0])
+    assert once == [0, 1, 2]
+    assert keep(table, once, [0]) == [0, 1]
+
+
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+@pytest.mark.parametrize("share", [0.01, 0.4, 0.6, 1.0])
+def test_downsampled_lexicase_equals_the_enumeration_of_samples_and_orders(share, on_all_fail, naive):
+    for table in tables(3, 25):
+        depth = max(1, round(share * table.shape[1]))
+        exact = naive.enumerate_orders(table, naive.lexicase_rule(on_all_fail), depth=depth)
+        found = selection_probabilities(
+            table, method="downsampled-lexicase", share=share, on_all_fail=on_all_fail
+        )
+        np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, None])
+def test_tournament_equals_the_enumeration_of_entrants(size):
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        table = rng.integers(0, 3, (5, 3)).astype(float)
+        means = table.mean(axis=1)
+        exact = np.zeros(5)
+        draws = list(itertools.combinations(range(5), size or 5))
+        for entrants in draws:
+            best = [i for i in entrants if means[i] == min(means[list(entrants)])]
+            exact[best] += 1 / len(best) / len(draws)
+        found = selection_probabilities(table, method="tournament", tournament_size=size)
+        np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
+def test_plexicase_equals_a_table_worked_out_by_hand():
+    # 0 is best on cases 0, 1; 1 on cases 1, 2; 2 on case 3; 3 is dominated by 0; 4 is best nowhere.
+    table = np.array([[0, 0, 5, 5], [5, 0, 0, 5], [5, 5, 5, 0], [1, 0, 5, 5], [2, 2, 2, 2]], dtype=float)
+    expected = np.array([1 + 1 / 2, 1 / 2 + 1, 1, 0, 0]) / 4
+    np.testing.assert_allclose(selection_probabilities(table, method="plexicase"), expected)
+    squared = expected**2 / (expected**2).sum()
+    np.testing.assert_allclose(selection_probabilities(table, method="plexicase", alpha=2), squared)
+    uniform = [1 / 3, 1 / 3, 1 / 3, 0, 0]
+    np.testing.assert_allclose(selection_probabilities(table, method="plexicase", alpha=0), uniform)
+
+
+def test_plexicase_shares_a_case_in_proportion_to_the_cases_on_which_each_is_best():
+    # 0 is best on cases 0, 1, 2 and 1 on cases 2, 3: case 2 is shared 3 to 2.
+    table = np.array([[0, 0, 0, 1], [1, 1, 0, 0.0]])
+    np.testing.assert_allclose(
+        selection_probabilities(table, method="plexicase"), [(2 + 3 / 5) / 4, (1 + 2 / 5) / 4]
+    )
+
+
+def test_plexicase_keeps_a_large_alpha_finite():
+    table = np.random.default_rng(0).random((30, 40))
+    chances = selection_probabilities(table, method="plexicase", alpha=2000)
+    assert np.isfinite(chances).all()
+    assert chances.sum() == pytest.approx(1)
+
+
+def test_random_is_uniform():
+    assert selection_probabilities(np.eye(4), method="random").tolist() == [0.25] * 4
+
+
+def test_a_networks_population_on_50_000_cases_is_no_trouble():
+    rng = np.random.default_rng(0)
+    table = (rng.random((8, 50_000)) < 0.05).astype(np.float32)
+    for rule in ("random", "survive"):
+        assert selection_probabilities(table, on_all_fail=rule).sum() == pytest.approx(1)
+    assert selection_probabilities(rng.random((8, 50_000))).sum() == pytest.approx(1)
+
+
+def test_a_large_population_with_continuous_errors_is_no_trouble():
+    table = np.random.default_rng(0).random((1500, 100))
+    winners = np.bincount(table.argmin(axis=0), minlength=1500) / 100
+    np.testing.assert_allclose(selection_probabilities(table), winners)
+
+
+def test_long_chains_of_pools_are_no_trouble():
+    table = np.tril(np.ones((400, 400)), -1)[:, :399]  # each case drops some more candidates
+    assert selection_probabilities(table, on_all_fail="survive")[0] == pytest.approx(1)
+
+
+def test_graded_errors_take_the_classic_rule_unless_the_other_is_asked_for():
+    table = np.array([[0.0, 2.0], [1.0, 0.5]])
+    assert selection_probabilities(table).tolist() == [0.5, 0.5]
+    with pytest.raises(InputError, match="'survive'"):
+        selection_probabilities(table, on_all_fail="random")
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("batch-lexicase", {}),
+        ("informed-lexicase", {}),
+        ("dalex", {}),
+        ("sgd", {}),
+        ("epsilon-lexicase", {"epsilon_mode": "dynamic"}),
+    ],
+)
+def test_methods_without_an_exact_form_say_so_and_name_those_that_have_one(method, options):
+    with pytest.raises(InputError, match=r"no exact or closed form.*lexicase, .*tournament, random"):
+        selection_probabilities(np.eye(3), method=method, **options)
+
+
+@pytest.mark.parametrize("bad", [np.zeros((0, 3)), np.zeros((3, 0)), np.zeros(3), [["a"]], [[1j]]])
+def test_what_is_no_table_is_refused(bad):
+    with pytest.raises(InputError, match="error table"):
+        selection_probabilities(bad)
