@@ -1,0 +1,48 @@
+"""Two small networks of our own, for digits and for a laptop."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torchvision.ops import Conv2dNormActivation
+
+from gradlex.errors import InputError
+
+
+class SmallCNN(nn.Module):
+    """Three 3 x 3 convolutions with batch norm, global average pooling, one linear layer; 8 x 8 and up."""
+
+    def __init__(self, *, num_classes: int, in_channels: int, width: float) -> None:
+        super().__init__()
+        wide = max(1, round(32 * width))
+        self.features = nn.Sequential(
+            Conv2dNormActivation(in_channels, wide),
+            Conv2dNormActivation(wide, 2 * wide, stride=2),
+            Conv2dNormActivation(2 * wide, 2 * wide),
+        )
+        self.classifier = nn.Linear(2 * wide, num_classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """(N, channels, height, width) -> (N, classes)."""
+        features: Tensor = self.features(pictures)
+        logits: Tensor = self.classifier(features.mean(dim=(2, 3)))
+        return logits
+
+
+def small_cnn(*, num_classes: int, in_channels: int, width: float) -> nn.Module:
+    """A small convolutional network for pictures from 8 x 8 up."""
+    return SmallCNN(num_classes=num_classes, in_channels=in_channels, width=width)
+
+
+def mlp(*, num_classes: int, in_channels: int, width: float) -> nn.Module:
+    """Two hidden layers of 128 units with ReLU on flattened input of `in_channels` numbers."""
+    hidden = round(128 * width)
+    if hidden < 1:
+        raise InputError(f"width {width} leaves the mlp no hidden unit: use at least 0.01.")
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(in_channels, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, num_classes),
+    )
