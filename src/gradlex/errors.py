@@ -14,6 +14,14 @@ class RunError(RuntimeError):
     """A run failed after it had started. The command prints it and exits with code 1."""
 
 
+class InterruptedRun(BaseException):
+    """A run that ended early because a signal asked it to; its checkpoint is written. Exit code 130 or 143."""
+
+    def __init__(self, signum: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signum
+
+
 def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest one that is."""
     names = sorted(allowed)

@@ -1,0 +1,63 @@
+"""The command `gradlex`: one file a subcommand. torch is imported only by those that need it.
+
+Exit codes: 0 done, 1 the run failed, 2 the input was refused, 130 and 143 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tyro
+
+from gradlex._version import __version__
+from gradlex.cli import _arguments, _evaluate, _lists, _train
+from gradlex.errors import InputError, InterruptedRun, RunError
+
+_COMMANDS = {
+    "train": _train.train,
+    "resume": _train.resume,
+    "evaluate": _evaluate.evaluate,
+    "models": _lists.models,
+    "datasets": _lists.datasets,
+    "selections": _lists.selections,
+}
+
+_DESCRIPTION = (
+    f"gradlex {__version__}: train neural networks by gradient lexicase selection (Ding and Spector, ICLR 2022). "
+    "Start with `gradlex train`."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["--version"], ["-V"]):
+        print(f"gradlex {__version__}")
+        sys.exit(0)
+    try:
+        _run(_COMMANDS, given or ["--help"])
+    except InputError as error:
+        print(f"gradlex: {error}", file=sys.stderr)
+        sys.exit(2)
+    except RunError as error:
+        print(f"gradlex: {error}", file=sys.stderr)
+        sys.exit(1)
+    except InterruptedRun as interruption:
+        print(f"gradlex: {interruption}", file=sys.stderr)
+        sys.exit(interruption.exit_code)
+    except KeyboardInterrupt:
+        print("gradlex: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _run(commands: Mapping[str, Any], given: list[str]) -> None:
+    tyro.extras.subcommand_cli_from_dict(
+        dict(commands),
+        prog="gradlex",
+        description=_DESCRIPTION,
+        args=given,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        registry=_arguments.registry,
+    )

@@ -1,0 +1,30 @@
+"""gradlex evaluate"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+def evaluate(
+    run: Annotated[Path, tyro.conf.Positional],
+    *,
+    dataset: str | None = None,
+    device: str = "auto",
+    data_dir: Path | None = None,
+) -> None:
+    """Evaluate a finished run on its test samples, or on other data, with the run's own normalisation.
+
+    Args:
+        run: The run folder.
+        dataset: Other data with a test part: a name, a .npz archive, or a folder. None: the run's own.
+        device: auto, cpu, cuda, ...
+        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
+    """
+    from gradlex.cli._console import console
+    from gradlex.runs import evaluate as evaluate_run
+
+    found = evaluate_run(run, dataset=dataset, device=device, data_dir=data_dir)
+    console().print(f"test accuracy {found.accuracy:.2%}, loss {found.loss:.4f}")

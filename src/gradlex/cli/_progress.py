@@ -1,0 +1,86 @@
+"""Progress of one run: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from gradlex.cli._console import console
+
+if TYPE_CHECKING:
+    from gradlex.runs import Problem, Record
+
+
+class Progress:
+    """A context in which `update` is called with every record, and `notice` with what a person should know."""
+
+    def __init__(self, problem: Problem, workers: int, path: Path, *, quiet: bool = False) -> None:
+        self._total = problem.recipe.require("generations")
+        self._console = console()
+        self._console.quiet = quiet
+        self._started, self._before = time.monotonic(), -1
+        self._accuracy = ""
+        recipe = problem.recipe
+        self._console.print(
+            f"[bold]{recipe.selection}[/bold]: {recipe.model} on {recipe.dataset}, "
+            f"{len(problem.train):,} training samples, population {recipe.population}, "
+            f"{self._total} generations, into {path}",
+            soft_wrap=True,
+        )
+        self._console.print(
+            f"{workers} worker(s) of {recipe.threads} thread(s) on {problem.device}, {recipe.precision}",
+            soft_wrap=True,
+        )
+        self._bar = Bar(
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._task = self._bar.add_task("", total=self._total)
+        self._live = self._console.is_terminal and not quiet
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._bar.stop()
+
+    def notice(self, text: str) -> None:
+        """Say what a person should know."""
+        self._console.print(f"note: {text}", soft_wrap=True)
+
+    def update(self, record: Record) -> None:
+        """Show one more generation."""
+        done = record.generation + 1
+        if self._before < 0:
+            self._before = record.generation  # a resumed run has done these already
+        if record.evaluation is not None:
+            self._accuracy = f", test {record.evaluation.accuracy:.2%}"
+        text = told(record) + self._accuracy
+        if self._live:
+            self._bar.update(self._task, completed=done, description=text)
+        elif record.evaluation is not None or done in (1, self._total):
+            spent = time.monotonic() - self._started
+            left = spent / (done - self._before) * (self._total - done)
+            self._console.print(f"{done}/{self._total}  {text}, {left:.0f} s left", soft_wrap=True)
+
+
+def told(record: Record) -> str:
+    """One generation in a line."""
+    losses = " ".join("diverged" if loss is None else f"{loss:.3f}" for loss in record.losses)
+    return (
+        f"lr {record.lr:.4f}, losses {losses}, parent {record.selected} "
+        f"({record.reason}, {record.cases_used} cases)"
+    )

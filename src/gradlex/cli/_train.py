@@ -1,0 +1,150 @@
+"""gradlex train, gradlex resume"""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from gradlex.cli._arguments import Flags
+from gradlex.errors import InputError
+from gradlex.recipe import Recipe
+
+if TYPE_CHECKING:
+    from gradlex.runs import Run, RunFolder
+
+
+def train(
+    flags: Flags,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+    workers: int | Literal["auto"] = "auto",
+    device: str = "auto",
+    evaluate_every: int | None = None,
+    checkpoint_every: int = 1,
+    data_dir: Path | None = None,
+) -> None:
+    """Train a network and write a run folder.
+
+    Args:
+        flags: Every number of the run.
+        out: The run folder to write. None: a new one under runs/.
+        resume: Go on with the run in --out where it stopped; start it if there is none yet.
+        workers: Processes that train candidates at the same time. auto: one a candidate, up to one a processor.
+        device: auto, cpu, cuda, cuda:1, ... auto: the accelerator where there is one.
+        evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
+        checkpoint_every: Generations between two checkpoints.
+        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
+    """
+    from gradlex.runs import RunFolder, continued, leading
+
+    recipe = flags.recipe()
+    if resume and out is None:
+        raise InputError("resume needs the run's folder: --out RUN --resume, or gradlex resume RUN.")
+    folder = RunFolder(out or _free_folder(recipe))
+    if resume and folder.holds_run:
+        recipe = continued(recipe, folder)
+    elif leading() and not (resume and folder.path.exists()):
+        folder.refuse_if_taken()
+    _run(recipe, folder, workers, device, evaluate_every, checkpoint_every, data_dir)
+
+
+def resume(
+    run: Annotated[Path, tyro.conf.Positional],
+    *,
+    workers: int | Literal["auto"] = "auto",
+    device: str = "auto",
+    evaluate_every: int | None = None,
+    checkpoint_every: int = 1,
+    data_dir: Path | None = None,
+) -> None:
+    """Go on with an interrupted run: the result is the one it would have had.
+
+    Args:
+        run: The run folder.
+        workers: Processes that train candidates at the same time.
+        device: auto, cpu, cuda, ...
+        evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
+        checkpoint_every: Generations between two checkpoints.
+        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
+    """
+    from gradlex.runs import RunFolder, stored_recipe
+
+    folder = RunFolder(run)
+    recipe, _ = stored_recipe(folder)
+    _run(recipe, folder, workers, device, evaluate_every, checkpoint_every, data_dir)
+
+
+def _run(
+    recipe: Recipe,
+    folder: RunFolder,
+    workers: int | Literal["auto"],
+    device: str,
+    evaluate_every: int | None,
+    checkpoint_every: int,
+    data_dir: Path | None,
+) -> None:
+    from gradlex.cli._progress import Progress
+    from gradlex.runs import (
+        Execution,
+        choose_workers,
+        execute,
+        find_device,
+        has_checkpoint,
+        leading,
+        named_problem,
+        refuse_other_data,
+        resolve_method,
+    )
+
+    found = find_device(device)
+    chosen = choose_workers(workers, resolve_method(recipe, found), found)
+    execution = Execution(workers=chosen, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every)
+    problem = named_problem(
+        recipe, device=found, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
+    )
+    if folder.holds_run:
+        refuse_other_data(folder, problem.data)
+    with Progress(problem, chosen, folder.path, quiet=not leading()) as progress:
+        run = execute(
+            problem,
+            folder=folder,
+            execution=execution,
+            callback=progress.update,
+            notice=progress.notice,
+            handle_signals=True,
+        )
+    if leading():
+        _summary(run, folder.path)
+
+
+def _free_folder(recipe: Recipe) -> Path:
+    name = "-".join(
+        (Path(recipe.dataset).stem, recipe.model.replace(":", "-"), recipe.selection, f"seed{recipe.seed}")
+    )
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(path for path in (Path("runs") / name for name in names) if not path.exists())
+
+
+def _summary(run: Run, path: Path) -> None:
+    from gradlex.cli._console import console
+
+    result, recipe = run.result, run.recipe
+    out = console()
+    accuracy = "" if result["test_accuracy"] is None else f"test accuracy {result['test_accuracy']:.2%}, "
+    out.print(
+        f"[bold]{accuracy}clean training accuracy {result['train_accuracy']:.2%}[/bold] after "
+        f"{result['generations']} generations in {result['seconds']:.1f} s"
+    )
+    out.print(
+        f"{result['samples_trained']:,} samples trained, {result['cases_evaluated']:,} case evaluations, "
+        f"{recipe.selection} with a population of {recipe.population}"
+    )
+    out.print(f"run folder: {path}", soft_wrap=True)
+    other = "lexicase" if recipe.selection == "sgd" else "sgd"
+    out.print(
+        f"next: gradlex evaluate {path}, or the same with --selection {other} to compare", soft_wrap=True
+    )

@@ -1,0 +1,65 @@
+"""From a recipe's dataset to arrays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gradlex.data._arrays import Arrays, checked_arrays
+from gradlex.data._registry import DATASETS, OWN, DatasetInfo
+from gradlex.errors import InputError, unknown_name
+from gradlex.recipe import Recipe
+
+
+def default_data_dir() -> Path:
+    """The user's cache folder for downloads."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradlex"
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """The settings of a named dataset, or those of one's own data."""
+    return DATASETS.get(name, OWN)
+
+
+def is_folder(dataset: str) -> bool:
+    """Whether a recipe's dataset is a folder of pictures; a name that is known goes first."""
+    return dataset not in DATASETS and os.path.isdir(os.path.expanduser(dataset))
+
+
+def load(recipe: Recipe, data_dir: Path | None = None) -> Arrays:
+    """The recipe's dataset, with a test part, cut to `train_size`, and checked."""
+    if recipe.train_size is not None and recipe.train_size < 2:
+        raise InputError(f"train_size must be at least 2, got {recipe.train_size}.")
+    arrays = _source(recipe, data_dir or default_data_dir())
+    checked = checked_arrays(arrays, source=recipe.dataset)
+    return checked.with_test(recipe.test_fraction).part(recipe.train_size)
+
+
+def _source(recipe: Recipe, data_dir: Path) -> Arrays:
+    name, path = recipe.dataset, Path(os.path.expanduser(recipe.dataset))
+    if is_folder(name):
+        from gradlex.data._folder import folder  # noqa: PLC0415  # each source imports its own library
+
+        return folder(path, recipe.image_size or 32)
+    if recipe.image_size is not None:
+        raise InputError(
+            f"image_size resizes a folder's pictures; {name} has a size of its own. Leave it out."
+        )
+    if name == "digits":
+        from gradlex.data._digits import digits  # noqa: PLC0415
+
+        return digits()
+    if name in DATASETS:
+        from gradlex.data import _torchvision  # noqa: PLC0415
+
+        arrays: Arrays = getattr(_torchvision, name)(data_dir)
+        return arrays
+    if path.suffix.lower() == ".npz":
+        from gradlex.data._npz import npz  # noqa: PLC0415
+
+        return npz(path)
+    if os.sep in name or path.suffix or os.path.exists(path):
+        raise InputError(
+            f"{name} is neither a folder of pictures nor a .npz archive that exists: check the path."
+        )
+    raise unknown_name("dataset", name, DATASETS)

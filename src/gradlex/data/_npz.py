@@ -1,0 +1,140 @@
+"""NumPy archives: x_train, y_train and, where there is a test part, x_test, y_test; class_names if wanted."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gradlex.data._arrays import Arrays
+from gradlex.errors import InputError
+
+_CHANNELS = (1, 3, 4)
+
+
+def npz(path: Path) -> Arrays:
+    """The archive's arrays: pictures in any of the usual layouts, or (N, features)."""
+    found = _read(path)
+    for key in ("x_train", "y_train"):
+        if key not in found:
+            raise InputError(f"{path} has no {key!r}; it holds {', '.join(sorted(found)) or 'nothing'}.")
+    if ("x_test" in found) != ("y_test" in found):
+        raise InputError(
+            f"{path} has only one of x_test and y_test: give both, or neither and test_fraction."
+        )
+    # Each array leaves `found` as it is taken, so that a changed copy does not lie beside its original.
+    keys = [key for key in ("x_train", "x_test") if key in found]
+    scaled = _scaled({key: _last(found.pop(key), f"{path}: {key}") for key in keys}, path)
+    return Arrays(
+        x_train=scaled["x_train"],
+        y_train=_labels(found["y_train"], f"{path}: y_train"),
+        x_test=scaled.get("x_test"),
+        y_test=_labels(found["y_test"], f"{path}: y_test") if "x_test" in scaled else None,
+        class_names=_names(found["class_names"], path) if "class_names" in found else None,
+    )
+
+
+def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    if not os.path.isfile(path):
+        raise InputError(f"there is no file {path}.")
+    if not zipfile.is_zipfile(path):
+        raise InputError(
+            f"{path} is not a .npz archive, or only a part of one: write it with numpy.savez, or copy it again."
+        )
+    wanted = ("x_train", "y_train", "x_test", "y_test", "class_names")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            found = {key: archive[key] for key in archive.files if key in wanted}
+    except Exception as error:  # a damaged archive makes zipfile, zlib and NumPy raise many kinds
+        raise InputError(
+            f"{path} is not a sound .npz archive of plain arrays: {error}. Write it with numpy.savez."
+        ) from error
+    for key, array in found.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path}: {key} is not a NumPy array. Write it with numpy.savez.")
+    return found
+
+
+def _labels(y: npt.NDArray[Any], what: str) -> npt.NDArray[np.int64]:
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if not np.issubdtype(y.dtype, np.integer) or y.ndim != 1:
+        raise InputError(f"{what} must hold whole numbers, one a sample, got {y.dtype} of shape {y.shape}.")
+    return y.astype(np.int64)
+
+
+def _names(names: npt.NDArray[Any], path: Path) -> tuple[str, ...]:
+    if names.ndim != 1 or names.dtype.kind not in "US":
+        raise InputError(
+            f"{path}: class_names must be text, one a class, got {names.dtype} of shape {names.shape}."
+        )
+    return tuple(
+        np.char.decode(names, "utf-8", "replace").tolist() if names.dtype.kind == "S" else names.tolist()
+    )
+
+
+def _last(x: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+    """Pictures with their channels as the last axis; features as they are."""
+    if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
+        raise InputError(f"{what} must hold numbers, got {x.dtype}.")
+    if x.ndim not in (2, 3, 4):
+        raise InputError(f"{what} has the shape {x.shape}: give pictures (3 or 4 axes) or features (2 axes).")
+    if x.ndim == 3:
+        x = x[..., None]
+    elif x.ndim == 4:
+        first, last = x.shape[1] in _CHANNELS, x.shape[3] in _CHANNELS
+        if first and last:
+            raise InputError(
+                f"{what} has the shape {x.shape}: both axis 1 and axis 3 could be the channels. "
+                "Store grey pictures as N x height x width; pad others to more than 4 pixels a side."
+            )
+        if not first and not last:
+            raise InputError(
+                f"{what} has the shape {x.shape}: no axis of 1, 3 or 4 channels at place 1 or 3."
+            )
+        if first:
+            x = x.transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(x)
+
+
+def _scaled(parts: dict[str, npt.NDArray[Any]], path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Pictures as bytes, or as float32 from 0 to 1; features as float32."""
+    if parts["x_train"].ndim == 2:
+        return {key: _float32(parts.pop(key)) for key in tuple(parts)}
+    if len({np.issubdtype(x.dtype, np.integer) for x in parts.values()}) == 2:
+        types = " and ".join(f"{key} {x.dtype}" for key, x in parts.items())
+        raise InputError(f"{path}: {types}: store all pictures as bytes, or all as floats.")
+    scales = {key: _scale(x, f"{path}: {key}") for key, x in parts.items()}
+    if len(set(scales.values())) == 2:
+        ranges = " and ".join(f"{key} from 0 to {scale}" for key, scale in scales.items())
+        raise InputError(f"{path}: pictures lie differently, {ranges}: rescale one part as the other.")
+    if np.issubdtype(parts["x_train"].dtype, np.integer):
+        return {key: parts.pop(key).astype(np.uint8, copy=False) for key in tuple(parts)}
+    return {key: _float32(parts.pop(key), scales[key]) for key in tuple(parts)}
+
+
+def _scale(x: npt.NDArray[Any], what: str) -> int:
+    """The value that stands for white: 255, or 1 for floats that do not exceed it."""
+    if x.dtype == np.uint8:
+        return 255
+    # NaN passes these comparisons and is refused, with its sample's number, by the check that follows.
+    lowest, highest = float(np.nanmin(x, initial=0)), float(np.nanmax(x, initial=0))
+    if lowest < 0 or highest > 255:
+        raise InputError(
+            f"{what}: pictures must lie in 0 to 1 or 0 to 255, got {lowest:g} to {highest:g}: rescale them."
+        )
+    return 1 if highest <= 1 and np.issubdtype(x.dtype, np.floating) else 255
+
+
+def _float32(x: npt.NDArray[Any], scale: int = 1) -> npt.NDArray[np.float32]:
+    if scale == 1 and x.dtype == np.float32:
+        return x
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused as such
+        scaled: npt.NDArray[np.float32] = np.divide(
+            x, scale, out=np.empty(x.shape, np.float32), casting="same_kind"
+        )
+    return scaled

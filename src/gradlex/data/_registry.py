@@ -1,0 +1,60 @@
+"""What datasets there are, by name, and how the paper trains on each. Free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetInfo:
+    """One dataset and the settings a recipe takes where it leaves them open."""
+
+    name: str
+    description: str
+    batch_size: int
+    augment: str
+    baseline_generations: int
+    """Epochs of the SGD baseline; methods with a population of p get p + 1 times as many generations."""
+
+
+_INFOS = (
+    DatasetInfo(
+        name="digits",
+        description="1,797 handwritten digits, 8 x 8, 10 classes; comes with scikit-learn",
+        batch_size=32,
+        augment="none",
+        baseline_generations=12,
+    ),
+    DatasetInfo(
+        name="cifar10",
+        description="60,000 pictures, 32 x 32 x 3, 10 classes (Krizhevsky 2009); downloaded",
+        batch_size=128,
+        augment="crop4,flip",
+        baseline_generations=200,
+    ),
+    DatasetInfo(
+        name="cifar100",
+        description="60,000 pictures, 32 x 32 x 3, 100 classes (Krizhevsky 2009); downloaded",
+        batch_size=64,
+        augment="crop4,flip",
+        baseline_generations=200,
+    ),
+    DatasetInfo(
+        name="svhn",
+        description="99,289 house-number digits, 32 x 32 x 3, without the extra set (Netzer et al. 2011); downloaded",
+        batch_size=64,
+        augment="crop4,flip",
+        baseline_generations=200,
+    ),
+)
+
+DATASETS = {info.name: info for info in _INFOS}
+
+OWN = DatasetInfo(
+    name="own",
+    description="a .npz archive, a folder of pictures, or arrays of one's own",
+    batch_size=64,
+    augment="none",
+    baseline_generations=20,
+)
+"""What a recipe takes for data that has no entry of its own."""

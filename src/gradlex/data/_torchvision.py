@@ -1,0 +1,125 @@
+"""CIFAR-10, CIFAR-100 and SVHN through torchvision's own classes, with their checksums.
+
+Their archives hold pickles, which torchvision reads only after it has verified the checksums.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torchvision import datasets
+from torchvision.datasets.utils import check_integrity
+
+from gradlex.data._arrays import Arrays
+from gradlex.errors import InputError
+
+_TIMEOUT = 60  # seconds without an answer; torchvision itself would wait for ever
+
+
+def cifar10(data_dir: Path) -> Arrays:
+    """50,000 training and 10,000 test pictures (Krizhevsky 2009)."""
+    return _cifar(datasets.CIFAR10, data_dir)
+
+
+def cifar100(data_dir: Path) -> Arrays:
+    """50,000 training and 10,000 test pictures, fine labels (Krizhevsky 2009)."""
+    return _cifar(datasets.CIFAR100, data_dir)
+
+
+def svhn(data_dir: Path) -> Arrays:
+    """73,257 training and 26,032 test pictures, without the extra set (Netzer et al. 2011)."""
+    splits = ("train", "test")
+    train, test = _fetched(
+        "svhn",
+        data_dir,
+        {datasets.SVHN.split_list[split][1]: datasets.SVHN.split_list[split][2] for split in splits},
+        [datasets.SVHN.split_list[split][0] for split in splits],
+        lambda root, download: [datasets.SVHN(root, split=split, download=download) for split in splits],
+    )
+    return Arrays(
+        x_train=np.ascontiguousarray(train.data.transpose(0, 2, 3, 1)),
+        y_train=train.labels,
+        x_test=np.ascontiguousarray(test.data.transpose(0, 2, 3, 1)),
+        y_test=test.labels,
+        class_names=tuple("0123456789"),
+    )
+
+
+def _cifar(source: Any, data_dir: Path) -> Arrays:
+    train, test = _fetched(
+        source.__name__.lower(),
+        data_dir,
+        {source.filename: source.tgz_md5},
+        [source.url],
+        lambda root, download: [source(root, train=train, download=download) for train in (True, False)],
+    )
+    return Arrays(
+        x_train=np.ascontiguousarray(train.data),
+        y_train=np.asarray(train.targets, dtype=np.int64),
+        x_test=np.ascontiguousarray(test.data),
+        y_test=np.asarray(test.targets, dtype=np.int64),
+        class_names=tuple(train.classes),
+    )
+
+
+def _fetched(
+    name: str,
+    data_dir: Path,
+    checksums: Mapping[str, str],
+    urls: list[str],
+    make: Callable[[Path, bool], list[Any]],
+) -> list[Any]:
+    """What `make(root, download)` returns, from the data folder, or downloaded into it whole or not at all."""
+    try:
+        return make(data_dir, False)
+    except (RuntimeError, OSError):  # not there, or not sound: torchvision does not say which
+        pass
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        building = tempfile.TemporaryDirectory(dir=data_dir, prefix=f".{name}-")
+    except OSError as error:
+        raise InputError(
+            f"the data folder {data_dir} cannot be used: {error}. Choose another data_dir."
+        ) from error
+    sound = [file for file, checksum in checksums.items() if check_integrity(data_dir / file, checksum)]
+    damaged = [file for file in checksums if (data_dir / file).exists() and file not in sound]
+    try:
+        with building as inside, _answering_in(_TIMEOUT):
+            fresh = Path(inside)
+            for file in sound:
+                (fresh / file).symlink_to((data_dir / file).resolve())
+            made = make(fresh, True)
+            for path in [path for path in fresh.iterdir() if not path.is_symlink()]:
+                _move(path, data_dir / path.name)
+            return made
+    # No network, a wrong checksum, a full disk; an answer that is not HTTP; an archive that is none.
+    except (OSError, RuntimeError, EOFError, http.client.HTTPException, tarfile.TarError) as error:
+        wrong = f" {', '.join(damaged)} in {data_dir} is damaged (its checksum is wrong)." if damaged else ""
+        raise InputError(
+            f"{name} could not be downloaded: {str(error).rstrip('.')}.{wrong} Without a network, put "
+            f"{' and '.join(checksums)} ({', '.join(urls)}) into {data_dir} by hand."
+        ) from error
+
+
+def _move(path: Path, target: Path) -> None:
+    if target.is_dir():  # an unsound folder goes away with the temporary one; a file is replaced
+        target.replace(path.with_name(f"{path.name}.old"))
+    path.replace(target)
+
+
+@contextmanager
+def _answering_in(seconds: float) -> Iterator[None]:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

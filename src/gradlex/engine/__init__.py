@@ -1,0 +1,18 @@
+"""Who computes: a worker alone, or a team of them; lazy case evaluation lives here."""
+
+from gradlex.engine._context import threads, torch_generator
+from gradlex.engine._distributed import DistributedTeam
+from gradlex.engine._engine import PopulationEngine
+from gradlex.engine._team import Alone, Team
+from gradlex.engine._worker import Evaluation, Worker
+
+__all__ = [
+    "Alone",
+    "DistributedTeam",
+    "Evaluation",
+    "PopulationEngine",
+    "Team",
+    "Worker",
+    "threads",
+    "torch_generator",
+]

@@ -1,0 +1,57 @@
+"""Several processes train one candidate together: each takes a part of every batch.
+
+Gradients are averaged by DistributedDataParallel with each part weighted by its samples, so that the step is
+the one a single process would take. Batch norm sees a process's own part on a processor (SyncBatchNorm, which
+sees the whole batch, exists for CUDA only); the buffers of the group's first process are the candidate's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from gradlex.population import Batch
+from gradlex.selection import Indices
+
+
+class DataParallel:
+    """The processes of one candidate: a row of the device mesh."""
+
+    def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
+        self._group, self._device = group, device
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The module to call in training: averages gradients over the group as they are computed."""
+        if self._device.type == "cuda":
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model, self._group)  # type: ignore[no-untyped-call]
+        return DistributedDataParallel(model, process_group=self._group, broadcast_buffers=False)
+
+    def part(self, inputs: Tensor, targets: Tensor) -> Batch:
+        """This process's part of a batch; the whole of it where parts would be single samples."""
+        samples = len(targets)
+        if samples < 2 * self.size:
+            return Batch(inputs, targets, samples / self.size)
+        start, stop = (samples * place // self.size for place in (self.rank, self.rank + 1))
+        return Batch(
+            inputs[start:stop],
+            targets[start:stop],
+            samples / self.size,
+            weight=(stop - start) * self.size / samples,
+        )
+
+    def cases(self, cases: Indices) -> slice:
+        """This process's part of a slice of cases."""
+        bounds = np.linspace(0, len(cases), self.size + 1).astype(int)
+        return slice(int(bounds[self.rank]), int(bounds[self.rank + 1]))
+
+    def agree(self, model: nn.Module, loss: Tensor) -> Tensor:
+        """Give the whole group the first process's buffers, and return the mean loss over the group."""
+        for buffer in model.buffers():
+            dist.broadcast(buffer, group=self._group, group_src=0)
+        mean = loss.detach().clone()
+        dist.all_reduce(mean, group=self._group)
+        return mean / self.size

@@ -1,0 +1,78 @@
+"""Team: how the processes that compute one population tell each other what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gradlex.engine._data_parallel import DataParallel
+from gradlex.engine._worker import Candidate
+from gradlex.population import Parent
+
+
+class Team(Protocol):
+    """Who trains which candidate, and the two things that travel: rows of numbers, and the parent."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and talks to people."""
+        ...
+
+    @property
+    def parallel(self) -> DataParallel | None:
+        """The processes that train this one's candidate together with it, where there are any."""
+        ...
+
+    def start_from(self, parent: Parent) -> Parent:
+        """The leading process's parent, on every process."""
+        ...
+
+    def mine(self, population: int) -> list[int]:
+        """The candidates that this process trains and asks."""
+        ...
+
+    def share(
+        self, rows: Mapping[int, npt.NDArray[np.float32]], wanted: npt.NDArray[np.intp], length: int
+    ) -> npt.NDArray[np.float32]:
+        """Every wanted candidate's row of `length` numbers, from whoever has it: (wanted, length)."""
+        ...
+
+    def hand_over(self, index: int, candidates: Mapping[int, Candidate]) -> Candidate:
+        """Candidate `index`, from whoever has it, on every process."""
+        ...
+
+    def largest(self, number: int) -> int:
+        """The largest of the processes' numbers."""
+        ...
+
+
+class Alone:
+    """One process that does everything itself."""
+
+    leads = True
+    parallel = None
+
+    def start_from(self, parent: Parent) -> Parent:
+        """The parent itself."""
+        return parent
+
+    def mine(self, population: int) -> list[int]:
+        """All of them."""
+        return list(range(population))
+
+    def share(
+        self, rows: Mapping[int, npt.NDArray[np.float32]], wanted: npt.NDArray[np.intp], length: int
+    ) -> npt.NDArray[np.float32]:
+        """The wanted rows as one table."""
+        return np.stack([rows[int(index)] for index in wanted])
+
+    def hand_over(self, index: int, candidates: Mapping[int, Candidate]) -> Candidate:
+        """The candidate itself."""
+        return candidates[index]
+
+    def largest(self, number: int) -> int:
+        """The number itself."""
+        return number

@@ -1,0 +1,178 @@
+"""Worker: one process's network and data; trains one candidate at a time and asks candidates about cases."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from gradlex.data import Samples
+from gradlex.engine._context import autocast, threads, torch_generator
+from gradlex.engine._data_parallel import DataParallel
+from gradlex.errors import RunError
+from gradlex.population import (
+    Batch,
+    OptimizerState,
+    Parent,
+    State,
+    all_finite,
+    batches,
+    capture,
+    copy,
+    export_state,
+    import_state,
+    install,
+    make_optimizer,
+    subgd,
+)
+from gradlex.randomness import stream, torch_seed
+from gradlex.recipe import Recipe
+from gradlex.selection import Indices
+from gradlex.tasks import Task
+
+EVALUATION_BATCH = 256  # a fixed number: a network's last bits depend on its batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A trained copy of the parent."""
+
+    state: State
+    optimizer: OptimizerState | None
+    loss: float | None
+    """Mean training loss over its subset; None where the loss or a weight is not finite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How a network does on a set of samples."""
+
+    accuracy: float
+    loss: float
+
+
+class Worker:
+    """The model is one module that every candidate is swapped into; its own weights are the first parent's.
+
+    `parallel` is the group of processes that shares this worker's candidate; `watch` is called before every
+    batch and may raise, when another process has died for example.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        samples: Samples,
+        task: Task,
+        recipe: Recipe,
+        device: torch.device,
+        *,
+        parallel: DataParallel | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        self.model = model.to(device)
+        if any(p.ndim == 4 for p in model.parameters()):
+            self.model = self.model.to(memory_format=torch.channels_last)
+        self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
+        self.parallel, self._watch = parallel, watch or (lambda: None)
+        self._trained = parallel.wrap(self.model) if parallel else self.model
+        self._threads = 1 if recipe.threads == "auto" else recipe.threads
+
+    def first_parent(self) -> Parent:
+        """The model as it was given, as the parent of generation 0."""
+        return Parent(generation=0, state=copy(capture(self.model)))
+
+    def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
+        """SubGD: candidate `index` of the parent's generation, on its subset."""
+        recipe, generation = self.recipe, parent.generation
+        try:
+            install(self.model, copy(parent.state))
+            optimizer = make_optimizer(recipe, self.model, lr, self.device.type)
+            if parent.optimizer is not None:
+                import_state(optimizer, self.model, parent.optimizer)
+            self.model.train()
+            with threads(self._threads), torch_generator(self._dropout_seed(generation, index), self.device):
+                augmented = self._augmented(subset, generation, index)
+                loss = subgd(
+                    self._trained, optimizer, augmented, self.task.loss, autocast(recipe, self.device)
+                )
+                if self.parallel is not None:
+                    loss = self.parallel.agree(self.model, loss)
+                finite = all_finite(self.model, loss)
+        except RunError:
+            raise
+        except Exception as error:
+            raise RunError(f"candidate {index} of generation {generation} failed: {_told(error)}") from error
+        return Candidate(
+            state=capture(self.model),
+            optimizer=export_state(optimizer, self.model) if recipe.momentum == "inherit" else None,
+            loss=float(loss) if finite else None,
+        )
+
+    def errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
+        """The (states, cases) errors on clean samples, in one copy from the device.
+
+        In a data-parallel group each process computes its part of the cases and leaves the others zero.
+        """
+        if self.parallel is not None:
+            part = self.parallel.cases(cases)
+            table = np.zeros((len(states), len(cases)), dtype=np.float32)
+            if part.start < part.stop:
+                table[:, part] = self._errors(states, cases[part])
+            return table
+        return self._errors(states, cases)
+
+    def evaluate(self, state: State, samples: Samples) -> Evaluation:
+        """Accuracy and mean loss on clean samples, in full precision: the way the returned model computes."""
+        install(self.model, state)
+        self.model.eval()
+        with threads(self._threads), torch.inference_mode():
+            scores = [
+                torch.stack([part.cpu().double() for part in self.task.score(self.model(inputs), targets)])
+                for inputs, targets in self._clean(samples, np.arange(len(samples)))
+            ]
+        accuracy, loss = (torch.stack(scores).sum(dim=0) / len(samples)).tolist()
+        return Evaluation(accuracy=accuracy, loss=loss)
+
+    def _errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
+        self.model.eval()
+        columns = []
+        with threads(self._threads), torch.inference_mode(), autocast(self.recipe, self.device):
+            for inputs, targets in self._clean(self.samples, cases):
+                rows = []
+                for state in states:
+                    install(self.model, state)
+                    rows.append(self.task.errors(self.model(inputs), targets))
+                columns.append(torch.stack(rows))
+        table = torch.cat(columns, dim=1).float().cpu().numpy()
+        return np.where(np.isfinite(table), table, np.float32(np.inf))
+
+    def _augmented(self, subset: Indices, generation: int, index: int) -> Iterator[Batch]:
+        rng = stream(self.recipe.seed, "augmentation", generation, index)
+        for indices in batches(subset, self.recipe.require("batch_size")):
+            self._watch()
+            inputs, targets = self.samples.augmented(indices, rng)
+            yield (
+                self.parallel.part(inputs, targets) if self.parallel else Batch(inputs, targets, len(targets))
+            )
+
+    def _clean(self, samples: Samples, indices: Indices) -> Iterator[tuple[Tensor, Tensor]]:
+        for start in range(0, len(indices), EVALUATION_BATCH):
+            self._watch()
+            yield samples.clean(indices[start : start + EVALUATION_BATCH])
+
+    def _dropout_seed(self, generation: int, index: int) -> int:
+        """A stream for each candidate, and for each process of a data-parallel group."""
+        member = self.parallel.rank if self.parallel else 0
+        place = index + member * self.recipe.require("population")
+        return torch_seed(self.recipe.seed, "dropout", generation, place)
+
+
+def _told(error: Exception) -> str:
+    """An exception in one line with the place it came from: it may be the user's model or data."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno})"

@@ -1,0 +1,65 @@
+"""Algorithm 1 of Ding & Spector 2022, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gradlex.population import Cost, Parent, split
+from gradlex.randomness import stream
+from gradlex.recipe import Recipe
+from gradlex.selection import CaseErrors, Choice, Indices, Selection
+
+
+class Candidates(Protocol):
+    """The trained candidates of one generation."""
+
+    @property
+    def losses(self) -> Sequence[float | None]: ...  # mean training loss of each; None where it diverged
+    @property
+    def errors(self) -> CaseErrors: ...
+    @property
+    def cost(self) -> Cost: ...
+    def promote(self, choice: Choice) -> Parent: ...
+
+
+class Engine(Protocol):
+    """Who computes: one process or many, on any device."""
+
+    @property
+    def num_samples(self) -> int: ...
+    @property
+    def num_cases(self) -> int: ...
+    def train(self, parent: Parent, subsets: Sequence[Indices], lr: float) -> Candidates: ...
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What happened in one generation; `parent` is the parent of the next."""
+
+    generation: int
+    parent: Parent
+    choice: Choice
+    losses: Sequence[float | None]
+    cost: Cost
+
+
+def evolve(parent: Parent, engine: Engine, select: Selection, recipe: Recipe) -> Iterator[Generation]:
+    """Gradient Lexicase Selection (Ding & Spector 2022, Algorithm 1).
+
+    Yields each generation; the caller evaluates, logs and saves.
+    Starting again from any yielded parent continues the same run.
+    """
+    population, generations = recipe.require("population"), recipe.require("generations")
+    for generation in range(parent.generation, generations):
+        # Mutation: SubGD on p disjoint subsets that together hold every sample once.
+        subsets = split(engine.num_samples, population, stream(recipe.seed, "split", generation))
+        candidates = engine.train(parent, subsets, lr=recipe.lr_at(generation))
+
+        # Selection: a fresh order of un-augmented training cases.
+        cases = stream(recipe.seed, "cases", generation).permutation(engine.num_cases)
+        choice = select(cases, candidates.errors, stream(recipe.seed, "choice", generation))
+
+        parent = candidates.promote(choice)
+        yield Generation(generation, parent, choice, candidates.losses, candidates.cost)

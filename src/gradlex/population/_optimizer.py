@@ -1,0 +1,94 @@
+"""Any torch.optim optimizer by name, and its state by parameter name so that it can be inherited."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gradlex.errors import InputError, unknown_name
+from gradlex.population._parent import OptimizerState
+from gradlex.recipe import Recipe
+
+_CLASSES = {
+    name.lower(): value
+    for name, value in vars(torch.optim).items()
+    if inspect.isclass(value) and issubclass(value, Optimizer) and value is not Optimizer
+}
+
+
+def find_optimizer(name: str) -> type[Optimizer]:
+    """The torch.optim class of this name; one whose step needs a closure is refused."""
+    if name.lower() not in _CLASSES:
+        raise unknown_name("optimizer", name, _CLASSES)
+    found = _CLASSES[name.lower()]
+    if inspect.signature(found.step).parameters["closure"].default is inspect.Parameter.empty:
+        raise InputError(
+            f"optimizer {name!r} calls the loss several times a step (a closure), which SubGD does not do: "
+            "use one that steps from one gradient, sgd or adamw for example."
+        )
+    return found
+
+
+def optimizer_keywords(recipe: Recipe, device_type: str) -> dict[str, Any]:
+    """The keywords, but for the rate, that the recipe's optimizer is made with; refused where they do not fit."""
+    accepted = inspect.signature(find_optimizer(recipe.optimizer)).parameters
+    options: dict[str, Any] = dict(recipe.optimizer_options)
+    for key in options:
+        if key in ("lr", "weight_decay"):
+            raise InputError(f"optimizer_options sets {key!r}: use the recipe's own field {key} instead.")
+        if key in ("params", "maximize", "differentiable", "capturable") or key not in accepted:
+            raise unknown_name(f"option of optimizer {recipe.optimizer}", key, set(accepted) - {"params"})
+    if "weight_decay" in accepted:
+        options["weight_decay"] = recipe.weight_decay
+    elif recipe.weight_decay != 0:
+        raise InputError(
+            f"optimizer {recipe.optimizer!r} has no weight decay, got {recipe.weight_decay}: set weight_decay to 0."
+        )
+    if recipe.momentum == "none":
+        if "momentum" not in accepted:
+            raise InputError(
+                f"momentum 'none' needs an optimizer with a momentum keyword, and {recipe.optimizer!r} has none: "
+                "use 'reset' or 'inherit'."
+            )
+        if options.get("momentum"):
+            raise InputError(
+                f"momentum 'none' contradicts momentum={options['momentum']} in optimizer_options."
+            )
+        options["momentum"] = 0.0
+    elif recipe.optimizer.lower() == "sgd":
+        options.setdefault("momentum", 0.9)
+    if "fused" in accepted and "foreach" not in options and device_type in ("cpu", "cuda"):
+        options.setdefault("fused", True)
+    return options
+
+
+def make_optimizer(recipe: Recipe, model: nn.Module, lr: float, device_type: str) -> Optimizer:
+    """A fresh optimizer over the model's trainable parameters."""
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    try:
+        return find_optimizer(recipe.optimizer)(  # type: ignore[call-arg]  # lr is a keyword of every subclass
+            trainable, lr=lr, **optimizer_keywords(recipe, device_type)
+        )
+    except (TypeError, ValueError, RuntimeError) as error:  # torch's own checks of its keywords
+        raise InputError(f"optimizer {recipe.optimizer!r} refused its settings: {error}") from error
+
+
+def export_state(optimizer: Optimizer, model: nn.Module) -> OptimizerState:
+    """The optimizer's state by parameter name, sharing its storage."""
+    return {name: dict(optimizer.state[p]) for name, p in model.named_parameters() if p in optimizer.state}
+
+
+def import_state(optimizer: Optimizer, model: nn.Module, state: OptimizerState) -> None:
+    """Give a fresh optimizer a copy of an exported state."""
+    parameters = dict(model.named_parameters())
+    for name, values in state.items():
+        optimizer.state[parameters[name]] = _copied(values)
+
+
+def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: v.clone() if isinstance(v, Tensor) else v for key, v in values.items()}

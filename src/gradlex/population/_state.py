@@ -1,0 +1,33 @@
+"""A network's state by reference: swap candidates in and out of one module without copying.
+
+The parameters of the module stay the same objects, so tied weights stay tied, and an optimizer or a compiled
+graph that holds them stays valid; only the storage behind them changes.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from gradlex.population._parent import State
+
+
+def tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and buffer of the module, live, tied ones once."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def capture(module: nn.Module) -> State:
+    """The module's present state, sharing its storage."""
+    return {name: tensor.detach() for name, tensor in tensors(module).items()}
+
+
+def copy(state: State) -> State:
+    """A state of its own with the same values and memory formats."""
+    return {name: tensor.clone() for name, tensor in state.items()}
+
+
+def install(module: nn.Module, state: State) -> None:
+    """Make the module compute with this state from now on, sharing its storage."""
+    live = tensors(module)
+    for name, tensor in state.items():
+        live[name].data = tensor

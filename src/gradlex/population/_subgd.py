@@ -1,0 +1,50 @@
+"""SubGD: one candidate's mini-batch gradient descent through its subset (Ding & Spector 2022, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+
+class Batch(NamedTuple):
+    """What one gradient step is computed from, or this process's part of it."""
+
+    inputs: Tensor
+    targets: Tensor
+    samples: float
+    """How many of the subset's samples this process accounts for in the step."""
+    weight: float = 1.0
+    """This process's loss in the mean over the processes that share the step."""
+
+
+def subgd(
+    model: Callable[[Tensor], Tensor],
+    optimizer: Optimizer,
+    batches: Iterable[Batch],
+    loss: Callable[[Tensor, Tensor], Tensor],
+    precision: torch.autocast,
+) -> Tensor:
+    """Take one step a batch; return the mean loss over the subset's samples, still on the device."""
+    total: Tensor | float = 0.0
+    samples = 0.0
+    for batch in batches:
+        with precision:
+            value = loss(model(batch.inputs), batch.targets)
+        if batch.weight != 1.0:
+            value = value * batch.weight
+        value.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        total = total + value.detach() * batch.samples
+        samples += batch.samples
+    return torch.as_tensor(total) / samples
+
+
+def all_finite(model: nn.Module, loss: Tensor) -> bool:
+    """Whether a trained candidate is usable: its mean loss and every weight are finite."""
+    checks = [torch.isfinite(loss).all(), *(torch.isfinite(p).all() for p in model.parameters())]
+    return bool(torch.stack([check.to(loss.device) for check in checks]).all())

@@ -1,0 +1,43 @@
+"""Randomness is derived, never carried: (seed, purpose, generation, index) -> its own stream.
+
+Every stream comes from NumPy's SeedSequence with a spawn key, so streams are independent of each other,
+resuming a run needs no generator state, and who computes a candidate cannot change it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+
+class _Purpose(IntEnum):
+    """What a stream is for. The numbers are part of every stored run: never change or reuse one."""
+
+    initialisation = 0
+    split = 1
+    augmentation = 2
+    dropout = 3
+    cases = 4
+    choice = 5
+    samples = 6
+
+
+Purpose: TypeAlias = Literal[
+    "initialisation", "split", "augmentation", "dropout", "cases", "choice", "samples"
+]
+
+
+def _sequence(seed: int, purpose: Purpose, generation: int, index: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(_Purpose[purpose].value, generation, index))
+
+
+def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> np.random.Generator:
+    """The NumPy generator of one purpose, generation and candidate."""
+    return np.random.default_rng(_sequence(seed, purpose, generation, index))
+
+
+def torch_seed(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> int:
+    """A 63-bit seed for torch's global generator, where torch offers no other (dropout, initialisation)."""
+    return int(_sequence(seed, purpose, generation, index).generate_state(1, np.uint64)[0] >> np.uint64(1))

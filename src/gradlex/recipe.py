@@ -1,0 +1,201 @@
+"""Recipe: every number of one run, checked where it is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from gradlex.errors import InputError, unknown_name
+
+Momentum = Literal["none", "reset", "inherit"]
+Schedule = Literal["cosine", "constant"]
+Precision = Literal["auto", "float32", "bfloat16"]
+OnAllFail = Literal["random", "survive"]
+CaseError = Literal["correct", "loss"]
+EpsilonMode = Literal["static", "semi-dynamic", "dynamic"]
+
+GIVEN = "given"
+"""What stands for a model, data or augmentation that was passed in as an object rather than by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Every number that decides the outcome of one run.
+
+    A field that is None (or auto) is resolved by a rule when the run starts; what is stored with the run is
+    the resolved recipe.
+    """
+
+    dataset: str = "digits"
+    """A name (`gradlex datasets` lists them), a .npz archive, or a folder of pictures with train/ and test/."""
+    model: str = "small-cnn"
+    """A name (`gradlex models` lists them), package.module:factory, or timm:NAME."""
+    width: float = 1.0
+    """Scale of the network's hidden layers; 1.0 is the published size."""
+    selection: str = "lexicase"
+    """Who becomes the parent (`gradlex selections` lists the methods); sgd is the plain baseline."""
+    population: int | None = None
+    """Candidates a generation, p in the paper. None: 4, and 1 for sgd."""
+    momentum: Momentum | None = None
+    """The optimizer's state between generations. None: reset, and inherit for sgd."""
+    generations: int | None = None
+    """How many generations. None: the dataset's number of baseline epochs, times p + 1 with a population."""
+    optimizer: str = "sgd"
+    """Any torch.optim optimizer whose step needs no closure, by name."""
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords for the optimizer, as KEY=VALUE. SGD's momentum is 0.9 unless given here."""
+    lr: float = 0.1
+    """Initial learning rate."""
+    schedule: Schedule = "cosine"
+    """The rate over generations: annealed to 0 along a cosine, or constant. It never changes within one."""
+    weight_decay: float = 1e-4
+    """Weight decay of the optimizer."""
+    batch_size: int | None = None
+    """Samples a gradient step. None: the dataset's own (32 for digits, 128 for cifar10, else 64)."""
+    augment: str | None = None
+    """Augmentation of training batches: none, crop4, flip, or crop4,flip. None: the dataset's own."""
+    train_size: int | None = None
+    """Train on a stratified part of this many samples, the same part for every seed. None: all."""
+    test_fraction: float | None = None
+    """Share of the samples kept for testing where the data has no test part. None: 0.2 where needed."""
+    image_size: int | None = None
+    """Height and width that a folder's pictures are resized to. None: 32 where needed."""
+    case_error: CaseError = "correct"
+    """The error of one case in selection: 0 or 1 by the predicted class, or the loss."""
+    on_all_fail: OnAllFail | None = None
+    """Lexicase on 0/1 errors, when all remaining candidates fail a case: pick one, or let them survive."""
+    tournament_size: int | None = None
+    """Tournament: entrants. None: the whole population."""
+    epsilon: float | None = None
+    """Epsilon-lexicase: a fixed tolerance. None: the median absolute deviation of each case."""
+    epsilon_mode: EpsilonMode | None = None
+    """Epsilon-lexicase: where the best error and epsilon come from. None: semi-dynamic."""
+    case_batch: int | None = None
+    """Batch lexicase: cases a batch."""
+    share: float | None = None
+    """Down-sampled lexicase: share of the cases a generation looks at."""
+    refresh: int | None = None
+    """Informed down-sampling: generations between two full evaluations."""
+    sigma: float | None = None
+    """DALex: standard deviation of the case weights before the softmax."""
+    alpha: float | None = None
+    """Plexicase: exponent of the probabilities."""
+    seed: int = 0
+    """Where all randomness of the run is derived from."""
+    threads: int | Literal["auto"] = "auto"
+    """Threads a worker computes with. It changes a network's last bits, so it is part of the recipe."""
+    precision: Precision = "auto"
+    """bfloat16 autocast, or float32. auto: bfloat16 where the hardware has it and the network gains."""
+    init_from: str | None = None
+    """A .safetensors file with weights to start from. None: PyTorch's default initialisation."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can have; what depends on the data or the model is checked when those are known."""
+        for name in _COUNTS:
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), least=1)
+        _whole("seed", self.seed, least=0)
+        if self.threads != "auto":
+            _whole("threads", self.threads, least=1)
+        _number("lr", self.lr, above=0)
+        _number("width", self.width, above=0)
+        _number("weight_decay", self.weight_decay, least=0)
+        if self.test_fraction is not None:
+            _number("test_fraction", self.test_fraction, above=0, below=1)
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed and not (value is None and name in _OPEN_CHOICES):
+                raise unknown_name(name, str(value), allowed)
+        for name in ("augment", "init_from"):
+            if not isinstance(getattr(self, name), str | None):
+                raise InputError(f"{name} must be text or None, got {getattr(self, name)!r}.")
+        for name in ("dataset", "model", "selection", "optimizer"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise InputError(f"{name} must be a name, got {getattr(self, name)!r}.")
+        if not isinstance(self.optimizer_options, Mapping):
+            raise InputError(
+                f"optimizer_options must map keywords to values, got {self.optimizer_options!r}."
+            )
+
+    def lr_at(self, generation: int) -> float:
+        """The learning rate of a generation: cosine annealing to 0 (Loshchilov & Hutter 2017), or constant."""
+        if self.schedule == "constant":
+            return self.lr
+        return 0.5 * self.lr * (1 + math.cos(math.pi * generation / self.require("generations")))
+
+    def require(self, name: Literal["population", "generations", "batch_size"]) -> int:
+        """A number that a running recipe must have; refused while it is still None."""
+        value: int | None = getattr(self, name)
+        if value is None:
+            raise InputError(f"this recipe leaves {name} open: set Recipe({name}=...).")
+        return value
+
+    def replace(self, **changes: Any) -> Recipe:
+        """A copy with some fields changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, fields in their order."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {**plain, "optimizer_options": dict(self.optimizer_options)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Recipe:
+        """The recipe that `to_dict` wrote; unknown fields are refused."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        for name in plain:
+            if name not in known:
+                raise unknown_name("recipe field", name, known)
+        return cls(**plain)
+
+
+_COUNTS = (
+    "population",
+    "generations",
+    "batch_size",
+    "train_size",
+    "image_size",
+    "tournament_size",
+    "case_batch",
+    "refresh",
+)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "momentum": get_args(Momentum),
+    "schedule": get_args(Schedule),
+    "precision": get_args(Precision),
+    "on_all_fail": get_args(OnAllFail),
+    "case_error": get_args(CaseError),
+    "epsilon_mode": get_args(EpsilonMode),
+}
+_OPEN_CHOICES = ("momentum", "on_all_fail", "epsilon_mode")
+
+
+def _whole(name: str, value: Any, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+
+def _number(
+    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, below: float = math.inf
+) -> None:
+    fits = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= least
+        and above < value < below
+    )
+    if not fits:
+        limits = [
+            text
+            for limit, text in (
+                (least, f"at least {least:g}"),
+                (above, f"above {above:g}"),
+                (below, f"below {below:g}"),
+            )
+            if math.isfinite(limit)
+        ]
+        raise InputError(f"{name} must be a finite number {' and '.join(limits)}, got {value!r}.")

@@ -1,0 +1,35 @@
+"""One run: put together from names or objects, executed, recorded on disk, resumed, evaluated again."""
+
+from gradlex.runs._device import find_device
+from gradlex.runs._evaluate import evaluate
+from gradlex.runs._execute import Callback, Execution, Run, execute
+from gradlex.runs._folder import RunFolder
+from gradlex.runs._named import named_problem
+from gradlex.runs._problem import Problem
+from gradlex.runs._processes import leading
+from gradlex.runs._records import Record
+from gradlex.runs._resolve import resolve_method
+from gradlex.runs._resources import choose_workers
+from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data, stored_recipe
+from gradlex.runs._train import train
+
+__all__ = [
+    "Callback",
+    "Execution",
+    "Problem",
+    "Record",
+    "Run",
+    "RunFolder",
+    "choose_workers",
+    "continued",
+    "evaluate",
+    "execute",
+    "find_device",
+    "has_checkpoint",
+    "leading",
+    "named_problem",
+    "refuse_other_data",
+    "resolve_method",
+    "stored_recipe",
+    "train",
+]

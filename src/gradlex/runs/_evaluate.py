@@ -1,0 +1,69 @@
+"""Evaluate a finished run again, on its own test samples or on other data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradlex.data import Normalization, is_folder, load
+from gradlex.engine import Evaluation, Worker
+from gradlex.errors import InputError
+from gradlex.population import capture
+from gradlex.recipe import GIVEN, Recipe
+from gradlex.runs._device import find_device
+from gradlex.runs._folder import RunFolder
+from gradlex.runs._named import array_samples, build_model
+from gradlex.runs._resume import stored_recipe
+from gradlex.runs._weights import load_weights
+from gradlex.tasks import Classification
+
+
+def evaluate(
+    path: Path, *, dataset: str | None = None, device: str | None = None, data_dir: Path | None = None
+) -> Evaluation:
+    """Accuracy and loss of the run's final model, with the run's own normalisation."""
+    folder = RunFolder(path)
+    recipe, trained_on = stored_recipe(folder)
+    if GIVEN in (recipe.model, recipe.dataset):
+        raise InputError(
+            f"{path} was trained from the library on objects of its own, which no file holds: "
+            "load model.safetensors into your model and evaluate it there."
+        )
+    same = dataset is None or dataset == recipe.dataset
+    asked = recipe if same else _other(recipe, str(dataset), trained_on["input_shape"])
+    arrays = load(asked, data_dir)
+    if arrays.x_test is None or arrays.y_test is None:
+        raise InputError(f"{asked.dataset} has no test part.")
+    if list(arrays.input_shape) != trained_on["input_shape"]:
+        raise InputError(
+            f"{asked.dataset} has samples of the shape {arrays.input_shape}, the run was trained on "
+            f"{tuple(trained_on['input_shape'])}."
+        )
+    if arrays.num_classes != trained_on["num_classes"]:
+        raise InputError(
+            f"{asked.dataset} has {arrays.num_classes} classes, the run was trained on "
+            f"{trained_on['num_classes']}."
+        )
+    names = trained_on["class_names"]
+    if names is not None and arrays.class_names is not None and names != list(arrays.class_names):
+        raise InputError(
+            f"{asked.dataset} has the classes {', '.join(arrays.class_names)}, the run was trained on "
+            f"{', '.join(names)}: they must be the same in the same order."
+        )
+    if dataset is None and arrays.fingerprint() != trained_on["fingerprint"]:
+        raise InputError(
+            f"{asked.dataset} has changed since the run was trained on it: bring the old data back, or name "
+            "the data with --dataset to evaluate on it as it is."
+        )
+    model = build_model(recipe, arrays)
+    load_weights(model, path / "model.safetensors")
+    normalization = Normalization(**trained_on["normalization"])
+    found = find_device(device)
+    test = array_samples(arrays.x_test, arrays.y_test, normalization, found)
+    worker = Worker(model, test, Classification(recipe.case_error), recipe, found)
+    return worker.evaluate(capture(worker.model), test)
+
+
+def _other(recipe: Recipe, dataset: str, input_shape: list[int]) -> Recipe:
+    """The recipe on other data: what it says of its own data's parts and size does not apply."""
+    size = input_shape[-1] if len(input_shape) == 3 and is_folder(dataset) else None
+    return recipe.replace(dataset=dataset, train_size=None, test_fraction=None, image_size=size)

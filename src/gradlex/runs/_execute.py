@@ -1,0 +1,181 @@
+"""Run a problem from its first generation, or from where it stopped, to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from gradlex._version import __version__
+from gradlex.data import Normalization
+from gradlex.engine import Evaluation, PopulationEngine, Worker
+from gradlex.errors import InputError, InterruptedRun
+from gradlex.evolve import evolve
+from gradlex.population import Parent, install
+from gradlex.recipe import Recipe
+from gradlex.runs._folder import RunFolder
+from gradlex.runs._interrupts import Interrupts
+from gradlex.runs._journal import Journal
+from gradlex.runs._problem import Problem
+from gradlex.runs._processes import Member, leading, members
+from gradlex.runs._records import Record
+from gradlex.runs._resolve import selection_options
+from gradlex.runs._weights import weights_bytes
+from gradlex.selection import bind
+
+Callback: TypeAlias = Callable[[Record], object]
+"""Called after every generation with its record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run."""
+
+    model: nn.Module
+    """The trained network, an ordinary module in evaluation mode."""
+    recipe: Recipe
+    """The resolved recipe."""
+    generations: list[Record]
+    """What happened, generation by generation."""
+    result: dict[str, Any]
+    """What result.json holds: test_accuracy, train_accuracy, seconds, samples_trained, ..."""
+    normalization: Normalization | None
+    """What the model's inputs were normalised by; None where they were given to it as they are."""
+    path: Path | None
+    """The run folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a run is carried out; nothing here can change its outcome."""
+
+    workers: int = 1
+    """Processes on this machine that train candidates at the same time."""
+    evaluate_every: int | None = None
+    """Generations between two evaluations on the test samples. None: about twenty a run."""
+    checkpoint_every: int = 1
+    """Generations between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        """Refuse intervals and numbers of workers below one."""
+        for name in ("workers", "evaluate_every", "checkpoint_every"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def execute(
+    problem: Problem,
+    *,
+    folder: RunFolder | None = None,
+    execution: Execution | None = None,
+    callback: Callback | None = None,
+    notice: Callable[[str], None] | None = None,
+    handle_signals: bool = False,
+) -> Run:
+    """Evolve the problem's model; with a folder, everything is recorded there and can be resumed.
+
+    `notice` is told what a person should know, a damaged checkpoint that was passed over for example. With
+    `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation (InterruptedRun).
+    """
+    execution = execution or Execution()
+    kept = folder if leading() else None
+    with (
+        Interrupts(handle=handle_signals) as interrupts,
+        kept.locked() if kept is not None else nullcontext(),
+        members(problem, execution.workers, follow) as member,
+    ):
+        journal = Journal(
+            member.problem,
+            kept,
+            workers=execution.workers,
+            checkpoint_every=execution.checkpoint_every,
+            notice=notice,
+        )
+        worker, parent = _generations(member, journal, execution, interrupts, callback)
+        result = _result(member.problem, worker, parent, journal) if member.team.leads else {}
+        install(worker.model, parent.state)
+        worker.model.eval()
+        journal.finish(lambda: weights_bytes(worker.model), result)
+    return Run(
+        model=worker.model,
+        recipe=problem.recipe,
+        generations=journal.records,
+        result=result,
+        normalization=problem.normalization,
+        path=folder.path if folder is not None else None,
+    )
+
+
+def follow(member: Member) -> None:
+    """What a worker other than the leader does: the same generations, without a word."""
+    _generations(member, Journal(member.problem, None), Execution(), Interrupts(handle=False), None)
+
+
+def _generations(
+    member: Member,
+    journal: Journal,
+    execution: Execution,
+    interrupts: Interrupts,
+    callback: Callback | None,
+) -> tuple[Worker, Parent]:
+    problem, team = member.problem, member.team
+    recipe = problem.recipe
+    worker = Worker(
+        problem.model,
+        problem.train,
+        problem.task,
+        recipe,
+        problem.device,
+        parallel=team.parallel,
+        watch=member.watch,
+    )
+    select = bind(recipe.selection, **selection_options(recipe))
+    parent = worker.first_parent()
+    parent = team.start_from(journal.begin(parent) if team.leads else parent)
+    for generation in evolve(parent, PopulationEngine(worker, team), select, recipe):
+        parent = generation.parent
+        evaluation = _evaluation(problem, worker, parent, execution) if team.leads else None
+        record = Record.of(generation, recipe, evaluation)
+        last = parent.generation == recipe.generations
+        journal.add(record, parent, last=last)
+        if callback is not None:
+            callback(record)
+        signum = team.largest(interrupts.signum)
+        if signum and not last:
+            journal.save(parent)
+            raise InterruptedRun(
+                signum, f"interrupted after generation {record.generation}{journal.how_to_resume}"
+            )
+    return worker, parent
+
+
+def _evaluation(problem: Problem, worker: Worker, parent: Parent, execution: Execution) -> Evaluation | None:
+    """The test evaluation, where one is due: by default about twenty times a run, and always at its end."""
+    generations = problem.recipe.require("generations")
+    every = execution.evaluate_every or max(1, generations // 20)
+    if problem.test is None or (parent.generation % every and parent.generation != generations):
+        return None
+    return worker.evaluate(parent.state, problem.test)
+
+
+def _result(problem: Problem, worker: Worker, parent: Parent, journal: Journal) -> dict[str, Any]:
+    tested = journal.records[-1].evaluation
+    trained = worker.evaluate(parent.state, problem.train)
+    return {
+        "test_accuracy": None if tested is None else tested.accuracy,
+        "test_loss": None if tested is None else tested.loss,
+        "train_accuracy": trained.accuracy,
+        "train_loss": trained.loss,
+        "generations": parent.generation,
+        "samples_trained": parent.generation * len(problem.train),
+        "cases_evaluated": sum(record.cases_evaluated for record in journal.records),
+        "parameters": sum(p.numel() for p in worker.model.parameters()),
+        "seconds": journal.seconds,
+        "data": {key: problem.data[key] for key in ("fingerprint", "train_samples", "test_samples")},
+        "gradlex": __version__,
+    }

@@ -1,0 +1,189 @@
+"""Who runs a problem: this process alone, local workers that it starts, or the ranks of a torchrun.
+
+Local workers are spawned with the problem; its tensors reach them through shared memory, so the data exists
+once on the machine. This process is rank 0. When a worker dies, rank 0 finds out at its next batch or exchange
+and raises the worker's own error; when rank 0 dies, the workers' next batch or exchange ends them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
+
+from gradlex.engine import Alone, DistributedTeam, Team
+from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.runs._problem import Problem
+
+_PATIENCE = timedelta(days=7)  # candidates may train for long; a death is noticed by its closed connection
+_HANDSHAKE = timedelta(minutes=1)  # once everybody is there, connecting takes a moment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """This process's place among those that run a problem."""
+
+    problem: Problem
+    team: Team = field(default_factory=Alone)
+    watch: Callable[[], None] | None = None
+    """Called often; raises when another process has died."""
+
+
+def launched() -> bool:
+    """Whether torchrun, or the caller's own program, has started this process as one of several."""
+    return dist.is_initialized() or ("RANK" in os.environ and "WORLD_SIZE" in os.environ)
+
+
+def leading() -> bool:
+    """Whether this process is the one that writes files and talks to people."""
+    if dist.is_initialized():
+        return dist.get_rank() == 0
+    return not launched() or os.environ["RANK"] == "0"
+
+
+@contextmanager
+def members(problem: Problem, workers: int, follow: Callable[[Member], None]) -> Iterator[Member]:
+    """This process's place; local workers, if there are to be any, are started and run `follow`."""
+    if launched():
+        with _launched(problem) as member:
+            yield member
+    elif workers > 1:
+        with _started(problem, workers, follow) as member:
+            yield member
+    else:
+        yield Member(problem=problem)
+
+
+@contextmanager
+def _launched(problem: Problem) -> Iterator[Member]:
+    outer = dist.is_initialized()
+    if not outer:
+        dist.init_process_group(_backend(problem.device), timeout=_PATIENCE)
+    try:
+        yield _placed(problem, int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+    except dist.DistError as error:
+        raise RunError(f"another process of this run has ended before its time: {error}") from error
+    finally:
+        if not outer:
+            dist.destroy_process_group()
+
+
+@contextmanager
+def _started(problem: Problem, workers: int, follow: Callable[[Member], None]) -> Iterator[Member]:
+    spawn = torch.multiprocessing.get_context("spawn")
+    others: list[tuple[BaseProcess, Connection]] = []
+    with tempfile.TemporaryDirectory(prefix="gradlex-") as folder:
+        try:
+            for rank in range(1, workers):
+                ours, theirs = spawn.Pipe(duplex=False)
+                process = spawn.Process(
+                    target=_worker, args=(rank, workers, folder, theirs, os.getpid(), problem, follow)
+                )
+                try:
+                    process.start()
+                except (pickle.PicklingError, AttributeError, TypeError) as error:
+                    raise InputError(
+                        f"several workers need a model, data and augmentation that can be pickled: {error}. "
+                        "Define them at the top level of a module, or use workers=1."
+                    ) from error
+                theirs.close()
+                others.append((process, ours))
+            watch = functools.partial(_check, others)
+            _meet(0, workers, folder, problem.device, watch)
+            yield _placed(problem, 0, watch)
+        except RuntimeError:  # torch.distributed's word for a lost connection: say whose
+            _check(others, seconds=5)
+            raise
+        finally:
+            for other, _ in others:
+                other.terminate()
+            for other, pipe in others:
+                other.join()
+                pipe.close()
+            if dist.is_initialized():
+                dist.destroy_process_group()
+
+
+def _worker(
+    rank: int,
+    workers: int,
+    folder: str,
+    sender: Connection,
+    leader: int,
+    problem: Problem,
+    follow: Callable[[Member], None],
+) -> None:
+    """The life of a local worker: it follows rank 0, and tells it if something goes wrong."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 decides
+
+    def watch() -> None:
+        if os.getppid() != leader:
+            raise SystemExit(1)
+
+    try:
+        _meet(rank, workers, folder, problem.device, watch)
+        follow(_placed(problem, rank, watch))
+    except InterruptedRun:  # rank 0 says so
+        pass
+    except (RunError, InputError) as error:
+        sender.send(str(error))
+        raise SystemExit(1) from error
+    except (
+        RuntimeError
+    ) as error:  # a lost connection: another process has died and its error is the one to tell
+        raise SystemExit(1) from error
+    dist.destroy_process_group()
+
+
+def _check(others: list[tuple[BaseProcess, Connection]], seconds: float = 0) -> None:
+    """Raise the error of a worker that has ended before its time."""
+    sentinels = {process.sentinel: (process, ours) for process, ours in others}
+    for sentinel in wait(list(sentinels), timeout=seconds):
+        process, ours = sentinels[sentinel]  # type: ignore[index]  # a sentinel is what was waited for
+        process.join()
+        if process.exitcode == 0:
+            continue
+        try:
+            raise RunError(ours.recv())
+        except EOFError:  # it had no time to say why
+            raise RunError(f"a worker ended before its time with exit code {process.exitcode}.") from None
+
+
+def _meet(rank: int, workers: int, folder: str, device: torch.device, watch: Callable[[], None]) -> None:
+    """Join the process group of one machine, watching that nobody dies while the others are still starting."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if os.uname().sysname == "Darwin" else "lo")
+    store = FileStore(f"{folder}/meeting", workers)
+    store.set_timeout(_HANDSHAKE)
+    store.set(f"here-{rank}", "yes")
+    while not store.check([f"here-{other}" for other in range(workers)]):
+        watch()
+        time.sleep(0.05)
+    dist.init_process_group(_backend(device), store=store, rank=rank, world_size=workers, timeout=_PATIENCE)
+
+
+def _backend(device: torch.device) -> str:
+    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+
+
+def _placed(problem: Problem, local_rank: int, watch: Callable[[], None] | None = None) -> Member:
+    """The problem on this process's own device, with its team."""
+    if problem.device.type == "cuda":
+        device = torch.device("cuda", local_rank % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+        problem = problem.to(device)
+    team = DistributedTeam(problem.recipe.require("population"), problem.device)
+    return Member(problem=problem, team=team, watch=watch)

@@ -1,0 +1,93 @@
+"""What is recorded of a run, in the form it has on disk."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradlex._version import __version__
+from gradlex.engine import Evaluation
+from gradlex.evolve import Generation
+from gradlex.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One generation: a line of generations.jsonl, and of evaluations.jsonl where it was evaluated."""
+
+    generation: int
+    lr: float
+    losses: tuple[float | None, ...]
+    """Mean training loss of each candidate; None where it diverged."""
+    selected: int
+    reason: str
+    cases_used: int
+    cases_evaluated: int
+    survivors: tuple[tuple[int, tuple[int, ...]], ...]
+    """After how many cases which candidates were left."""
+    train_seconds: float
+    select_seconds: float
+    evaluation: Evaluation | None = None
+    """Accuracy and loss on the test samples, where this generation was evaluated."""
+
+    @classmethod
+    def of(cls, generation: Generation, recipe: Recipe, evaluation: Evaluation | None) -> Record:
+        """The record of a generation that `evolve` yielded."""
+        return cls(
+            generation=generation.generation,
+            lr=recipe.lr_at(generation.generation),
+            losses=tuple(generation.losses),
+            selected=generation.choice.index,
+            reason=generation.choice.reason,
+            cases_used=generation.choice.cases_used,
+            cases_evaluated=generation.cost.cases_evaluated,
+            survivors=generation.choice.survivors,
+            train_seconds=round(generation.cost.train_seconds, 6),
+            select_seconds=round(generation.cost.select_seconds, 6),
+            evaluation=evaluation,
+        )
+
+    @classmethod
+    def from_line(cls, line: dict[str, Any], evaluation: Evaluation | None) -> Record:
+        """The record that `line` wrote."""
+        survivors = tuple((used, tuple(left)) for used, left in line["survivors"])
+        return cls(**{**line, "losses": tuple(line["losses"]), "survivors": survivors}, evaluation=evaluation)
+
+    def line(self) -> dict[str, Any]:
+        """The line of generations.jsonl."""
+        return {name: value for name, value in vars(self).items() if name != "evaluation"}
+
+
+def evaluation_line(generation: int, evaluation: Evaluation) -> dict[str, Any]:
+    """A line of evaluations.jsonl."""
+    return {"generation": generation, "test_accuracy": evaluation.accuracy, "test_loss": evaluation.loss}
+
+
+def environment(recipe: Recipe, device: torch.device, workers: int) -> dict[str, Any]:
+    """What computed the run."""
+    return {
+        "gradlex": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "device": str(device),
+        "accelerator": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        "threads": recipe.threads,
+        "workers": workers,
+        "precision": recipe.precision,
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:  # not Linux
+        names = []
+    return names[0] if names else platform.processor()

@@ -1,0 +1,50 @@
+"""How many workers and threads, and which precision: rules from processors, devices, population and network.
+
+A rule, never a timing, so that the same recipe on the same machine is always the same run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+import torch
+
+from gradlex.recipe import Recipe
+
+SMALL_NETWORK = 100e6
+"""Multiply-adds a sample up to which a network trains faster in several processes than with several threads."""
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def choose_workers(asked: int | Literal["auto"], recipe: Recipe, device: torch.device) -> int:
+    """As many processes as there are candidates and places for them to compute; an asked number stays."""
+    if asked != "auto":
+        return asked
+    population = recipe.require("population")
+    if device.type == "cuda":
+        return min(population, torch.cuda.device_count())
+    if device.type != "cpu":
+        return 1
+    threads = 1 if recipe.threads == "auto" else recipe.threads
+    return max(1, min(population, processors() // threads))
+
+
+def choose_threads(recipe: Recipe, multiply_adds: float, workers: int) -> int:
+    """One thread for a small network, else the processors shared out among the workers; a given number stays."""
+    if recipe.threads != "auto":
+        return recipe.threads
+    return 1 if multiply_adds <= SMALL_NETWORK else max(1, processors() // workers)
+
+
+def native_bfloat16(device: torch.device) -> bool:
+    """Whether the device computes bfloat16 itself rather than emulating it."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False

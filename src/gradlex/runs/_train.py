@@ -1,0 +1,69 @@
+"""gradlex.train: one call for a model and data of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+
+from gradlex.data import Augmentation
+from gradlex.recipe import Recipe
+from gradlex.runs._device import find_device
+from gradlex.runs._execute import Callback, Execution, Run, execute
+from gradlex.runs._folder import RunFolder
+from gradlex.runs._given import Data, given_problem, given_recipe
+from gradlex.runs._processes import leading
+from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
+
+
+def train(
+    model: nn.Module,
+    data: Data,
+    recipe: Recipe | None = None,
+    *,
+    test: Data | None = None,
+    clean: Data | None = None,
+    augment: Augmentation | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    workers: int = 1,
+    device: str | None = None,
+    evaluate_every: int | None = None,
+    checkpoint_every: int = 1,
+    callback: Callback | None = None,
+) -> Run:
+    """Train a copy of `model` by gradient lexicase selection (or another `recipe.selection`) and return the run.
+
+    `data` and `test` are (x, y) tensors or arrays, or map-style Datasets; float arrays reach the model as they
+    are, bytes are normalised by their channel statistics. `clean` is a second view of a Dataset that transforms
+    its samples, for selection. `augment` is a function (batch, stream) -> batch, gradlex.data.crop_flip(4) for
+    example.
+
+    `out` is a run folder to write (None: nothing is written); with `resume` a run that is there goes on where it
+    stopped. `workers` processes train candidates at the same time (more than one needs a script with an
+    `if __name__ == "__main__"` guard). `device` is any torch device (None: the accelerator if there is one).
+    `evaluate_every` and `checkpoint_every` are in generations (None: about twenty evaluations), and `callback`
+    is called with the record of every generation.
+    """
+    execution = Execution(workers=workers, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every)
+    asked = given_recipe(recipe or Recipe(), augment)
+    folder = None if out is None else RunFolder(Path(out))
+    goes_on = folder is not None and resume and folder.holds_run
+    if folder is not None and goes_on:
+        asked = continued(asked, folder)
+    elif folder is not None and leading():
+        folder.refuse_if_taken()
+    problem = given_problem(
+        model,
+        data,
+        asked,
+        clean=clean,
+        test=test,
+        augment=augment,
+        device=find_device(device),
+        workers=workers,
+        fresh=folder is None or not has_checkpoint(folder),
+    )
+    if folder is not None and goes_on:
+        refuse_other_data(folder, problem.data)
+    return execute(problem, folder=folder, execution=execution, callback=callback)
