@@ -89,6 +89,10 @@ class Recipe:
     """Threads a worker computes with. It changes a network's last bits, so it is part of the recipe."""
     precision: Precision = "auto"
     """bfloat16 autocast, or float32. auto: bfloat16 where the hardware has it and the network gains."""
+    compile: bool = False
+    """Compile the network with torch.compile. It takes a while to start and pays on accelerators."""
+    deterministic: bool = False
+    """Use torch's deterministic algorithms only. CUDA needs it for the same bits; a processor has them anyway."""
     init_from: str | None = None
     """A .safetensors file with weights to start from. None: PyTorch's default initialisation."""
 

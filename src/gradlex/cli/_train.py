@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from gradlex.cli._arguments import Flags
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
+
+Placement = Literal["resident", "offload"]
 
 if TYPE_CHECKING:
     from gradlex.runs import Run, RunFolder
@@ -25,6 +27,7 @@ def train(
     device: str = "auto",
     evaluate_every: int | None = None,
     checkpoint_every: int = 1,
+    placement: Placement = "resident",
     data_dir: Path | None = None,
 ) -> None:
     """Train a network and write a run folder.
@@ -37,6 +40,7 @@ def train(
         device: auto, cpu, cuda, cuda:1, ... auto: the accelerator where there is one.
         evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
         checkpoint_every: Generations between two checkpoints.
+        placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
     from gradlex.runs import RunFolder, continued, leading
@@ -49,7 +53,16 @@ def train(
         recipe = continued(recipe, folder)
     elif leading() and not (resume and folder.path.exists()):
         folder.refuse_if_taken()
-    _run(recipe, folder, workers, device, evaluate_every, checkpoint_every, data_dir)
+    _run(
+        recipe,
+        folder,
+        workers,
+        device,
+        data_dir,
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        placement=placement,
+    )
 
 
 def resume(
@@ -59,6 +72,7 @@ def resume(
     device: str = "auto",
     evaluate_every: int | None = None,
     checkpoint_every: int = 1,
+    placement: Placement = "resident",
     data_dir: Path | None = None,
 ) -> None:
     """Go on with an interrupted run: the result is the one it would have had.
@@ -69,13 +83,23 @@ def resume(
         device: auto, cpu, cuda, ...
         evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
         checkpoint_every: Generations between two checkpoints.
+        placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
     from gradlex.runs import RunFolder, stored_recipe
 
     folder = RunFolder(run)
     recipe, _ = stored_recipe(folder)
-    _run(recipe, folder, workers, device, evaluate_every, checkpoint_every, data_dir)
+    _run(
+        recipe,
+        folder,
+        workers,
+        device,
+        data_dir,
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        placement=placement,
+    )
 
 
 def _run(
@@ -83,9 +107,8 @@ def _run(
     folder: RunFolder,
     workers: int | Literal["auto"],
     device: str,
-    evaluate_every: int | None,
-    checkpoint_every: int,
     data_dir: Path | None,
+    **how: Any,
 ) -> None:
     from gradlex.cli._progress import Progress
     from gradlex.runs import (
@@ -102,7 +125,7 @@ def _run(
 
     found = find_device(device)
     chosen = choose_workers(workers, resolve_method(recipe, found), found)
-    execution = Execution(workers=chosen, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every)
+    execution = Execution(workers=chosen, **how)
     problem = named_problem(
         recipe, device=found, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
     )

@@ -1,6 +1,6 @@
 """Who computes: a worker alone, or a team of them; lazy case evaluation lives here."""
 
-from gradlex.engine._context import threads, torch_generator
+from gradlex.engine._context import torch_generator
 from gradlex.engine._distributed import DistributedTeam
 from gradlex.engine._engine import PopulationEngine
 from gradlex.engine._team import Alone, Team
@@ -13,6 +13,5 @@ __all__ = [
     "PopulationEngine",
     "Team",
     "Worker",
-    "threads",
     "torch_generator",
 ]

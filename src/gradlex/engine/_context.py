@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,14 +12,18 @@ from gradlex.recipe import Recipe
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with this many threads inside, and with as many as before afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+def settings(recipe: Recipe) -> Iterator[None]:
+    """Compute with the recipe's threads and determinism inside, and with the settings of before afterwards."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(1 if recipe.threads == "auto" else recipe.threads)
+    if recipe.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
+        torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class DataParallel:
         """The module to call in training: averages gradients over the group as they are computed."""
         if self._device.type == "cuda":
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model, self._group)  # type: ignore[no-untyped-call]
-        return DistributedDataParallel(model, process_group=self._group, broadcast_buffers=False)
+        return DistributedDataParallel(model, process_group=self._group)
 
     def part(self, inputs: Tensor, targets: Tensor) -> Batch:
         """This process's part of a batch; the whole of it where parts would be single samples."""

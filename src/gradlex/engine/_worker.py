@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlex.data import Samples
-from gradlex.engine._context import autocast, threads, torch_generator
+from gradlex.engine._context import autocast, settings, torch_generator
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.errors import RunError
 from gradlex.population import (
@@ -28,6 +28,7 @@ from gradlex.population import (
     import_state,
     install,
     make_optimizer,
+    moved,
     subgd,
 )
 from gradlex.randomness import stream, torch_seed
@@ -59,8 +60,9 @@ class Evaluation:
 class Worker:
     """The model is one module that every candidate is swapped into; its own weights are the first parent's.
 
-    `parallel` is the group of processes that shares this worker's candidate; `watch` is called before every
-    batch and may raise, when another process has died for example.
+    `parallel` is the group of processes that shares this worker's candidate. With `offload`, candidates wait on
+    the host and only the one that is computed lies on the device. `watch` is called before every batch and may
+    raise, when another process has died for example.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Worker:
         device: torch.device,
         *,
         parallel: DataParallel | None = None,
+        offload: bool = False,
         watch: Callable[[], None] | None = None,
     ) -> None:
         self.model = model.to(device)
@@ -79,8 +82,12 @@ class Worker:
             self.model = self.model.to(memory_format=torch.channels_last)
         self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
         self.parallel, self._watch = parallel, watch or (lambda: None)
-        self._trained = parallel.wrap(self.model) if parallel else self.model
-        self._threads = 1 if recipe.threads == "auto" else recipe.threads
+        self._home = torch.device("cpu") if offload else device
+        self._together = not offload
+        self._trained: Callable[[Tensor], Tensor] = parallel.wrap(self.model) if parallel else self.model
+        self._asked: Callable[[Tensor], Tensor] = self.model
+        if recipe.compile:
+            self._trained, self._asked = torch.compile(self._trained), torch.compile(self.model)
 
     def first_parent(self) -> Parent:
         """The model as it was given, as the parent of generation 0."""
@@ -90,12 +97,12 @@ class Worker:
         """SubGD: candidate `index` of the parent's generation, on its subset."""
         recipe, generation = self.recipe, parent.generation
         try:
-            install(self.model, copy(parent.state))
+            install(self.model, moved(copy(parent.state), self.device))
             optimizer = make_optimizer(recipe, self.model, lr, self.device.type)
             if parent.optimizer is not None:
                 import_state(optimizer, self.model, parent.optimizer)
             self.model.train()
-            with threads(self._threads), torch_generator(self._dropout_seed(generation, index), self.device):
+            with settings(recipe), torch_generator(self._dropout_seed(generation, index), self.device):
                 augmented = self._augmented(subset, generation, index)
                 loss = subgd(
                     self._trained, optimizer, augmented, self.task.loss, autocast(recipe, self.device)
@@ -108,8 +115,10 @@ class Worker:
         except Exception as error:
             raise RunError(f"candidate {index} of generation {generation} failed: {_told(error)}") from error
         return Candidate(
-            state=capture(self.model),
-            optimizer=export_state(optimizer, self.model) if recipe.momentum == "inherit" else None,
+            state=moved(capture(self.model), self._home),
+            optimizer=export_state(optimizer, self.model, self._home)
+            if recipe.momentum == "inherit"
+            else None,
             loss=float(loss) if finite else None,
         )
 
@@ -128,9 +137,9 @@ class Worker:
 
     def evaluate(self, state: State, samples: Samples) -> Evaluation:
         """Accuracy and mean loss on clean samples, in full precision: the way the returned model computes."""
-        install(self.model, state)
+        install(self.model, moved(state, self.device))
         self.model.eval()
-        with threads(self._threads), torch.inference_mode():
+        with settings(self.recipe), torch.inference_mode():
             scores = [
                 torch.stack([part.cpu().double() for part in self.task.score(self.model(inputs), targets)])
                 for inputs, targets in self._clean(samples, np.arange(len(samples)))
@@ -140,16 +149,22 @@ class Worker:
 
     def _errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
         self.model.eval()
-        columns = []
-        with threads(self._threads), torch.inference_mode(), autocast(self.recipe, self.device):
-            for inputs, targets in self._clean(self.samples, cases):
-                rows = []
-                for state in states:
-                    install(self.model, state)
-                    rows.append(self.task.errors(self.model(inputs), targets))
-                columns.append(torch.stack(rows))
-        table = torch.cat(columns, dim=1).float().cpu().numpy()
+        # A batch is prepared once for all candidates that lie on the device; those on the host come one by one.
+        groups = [states] if self._together else [[state] for state in states]
+        with settings(self.recipe), torch.inference_mode(), autocast(self.recipe, self.device):
+            table = torch.cat([self._asked_together(group, cases) for group in groups]).float().cpu().numpy()
         return np.where(np.isfinite(table), table, np.float32(np.inf))
+
+    def _asked_together(self, states: Sequence[State], cases: Indices) -> Tensor:
+        present = [moved(state, self.device) for state in states]
+        columns = []
+        for inputs, targets in self._clean(self.samples, cases):
+            rows = []
+            for state in present:
+                install(self.model, state)
+                rows.append(self.task.errors(self._asked(inputs), targets))
+            columns.append(torch.stack(rows))
+        return torch.cat(columns, dim=1)
 
     def _augmented(self, subset: Indices, generation: int, index: int) -> Iterator[Batch]:
         rng = stream(self.recipe.seed, "augmentation", generation, index)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         make_optimizer,
         optimizer_keywords,
     )
-    from gradlex.population._state import capture, copy, install
+    from gradlex.population._state import capture, copy, install, moved
     from gradlex.population._subgd import Batch, all_finite, subgd
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "import_state",
     "install",
     "make_optimizer",
+    "moved",
     "optimizer_keywords",
     "split",
     "subgd",
@@ -40,7 +41,7 @@ __all__ = [
 
 _MODULES = {
     "_optimizer": ("export_state", "import_state", "make_optimizer", "optimizer_keywords"),
-    "_state": ("capture", "copy", "install"),
+    "_state": ("capture", "copy", "install", "moved"),
     "_subgd": ("Batch", "all_finite", "subgd"),
 }
 __getattr__ = lazy_attributes(

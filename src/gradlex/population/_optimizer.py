@@ -78,17 +78,25 @@ def make_optimizer(recipe: Recipe, model: nn.Module, lr: float, device_type: str
         raise InputError(f"optimizer {recipe.optimizer!r} refused its settings: {error}") from error
 
 
-def export_state(optimizer: Optimizer, model: nn.Module) -> OptimizerState:
-    """The optimizer's state by parameter name, sharing its storage."""
-    return {name: dict(optimizer.state[p]) for name, p in model.named_parameters() if p in optimizer.state}
+def export_state(optimizer: Optimizer, model: nn.Module, home: torch.device) -> OptimizerState:
+    """The optimizer's state by parameter name; what is as large as a parameter waits on the `home` device."""
+    return {
+        name: {
+            key: v.to(home) if isinstance(v, Tensor) and v.ndim else v
+            for key, v in optimizer.state[p].items()
+        }
+        for name, p in model.named_parameters()
+        if p in optimizer.state
+    }
 
 
 def import_state(optimizer: Optimizer, model: nn.Module, state: OptimizerState) -> None:
     """Give a fresh optimizer a copy of an exported state."""
     parameters = dict(model.named_parameters())
     for name, values in state.items():
-        optimizer.state[parameters[name]] = _copied(values)
+        optimizer.state[parameters[name]] = _copied(values, parameters[name].device)
 
 
-def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: v.clone() if isinstance(v, Tensor) else v for key, v in values.items()}
+def _copied(values: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    copies = {key: v.clone() if isinstance(v, Tensor) else v for key, v in values.items()}
+    return {key: v.to(device) if isinstance(v, Tensor) and v.ndim else v for key, v in copies.items()}

@@ -6,6 +6,7 @@ graph that holds them stays valid; only the storage behind them changes.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from gradlex.population._parent import State
@@ -24,6 +25,11 @@ def capture(module: nn.Module) -> State:
 def copy(state: State) -> State:
     """A state of its own with the same values and memory formats."""
     return {name: tensor.clone() for name, tensor in state.items()}
+
+
+def moved(state: State, device: torch.device) -> State:
+    """The state on this device, sharing the storage of what is there already."""
+    return {name: tensor.to(device) for name, tensor in state.items()}
 
 
 def install(module: nn.Module, state: State) -> None:

@@ -2,7 +2,7 @@
 
 from gradlex.runs._device import find_device
 from gradlex.runs._evaluate import evaluate
-from gradlex.runs._execute import Callback, Execution, Run, execute
+from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._named import named_problem
 from gradlex.runs._problem import Problem
@@ -16,6 +16,7 @@ from gradlex.runs._train import train
 __all__ = [
     "Callback",
     "Execution",
+    "Placement",
     "Problem",
     "Record",
     "Run",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from torch import nn
 
 from gradlex._version import __version__
 from gradlex.data import Normalization
 from gradlex.engine import Evaluation, PopulationEngine, Worker
-from gradlex.errors import InputError, InterruptedRun
+from gradlex.errors import InputError, InterruptedRun, unknown_name
 from gradlex.evolve import evolve
 from gradlex.population import Parent, install
 from gradlex.recipe import Recipe
@@ -26,6 +27,8 @@ from gradlex.runs._records import Record
 from gradlex.runs._resolve import selection_options
 from gradlex.runs._weights import weights_bytes
 from gradlex.selection import bind
+
+Placement: TypeAlias = Literal["resident", "offload"]
 
 Callback: TypeAlias = Callable[[Record], object]
 """Called after every generation with its record."""
@@ -59,6 +62,8 @@ class Execution:
     """Generations between two evaluations on the test samples. None: about twenty a run."""
     checkpoint_every: int = 1
     """Generations between two checkpoints."""
+    placement: Placement = "resident"
+    """Where candidates wait: on the device, or on the host where they do not all fit."""
 
     def __post_init__(self) -> None:
         """Refuse intervals and numbers of workers below one."""
@@ -66,6 +71,8 @@ class Execution:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        if self.placement not in get_args(Placement):
+            raise unknown_name("placement", str(self.placement), get_args(Placement))
 
 
 def execute(
@@ -87,7 +94,7 @@ def execute(
     with (
         Interrupts(handle=handle_signals) as interrupts,
         kept.locked() if kept is not None else nullcontext(),
-        members(problem, execution.workers, follow) as member,
+        members(problem, execution.workers, functools.partial(follow, execution)) as member,
     ):
         journal = Journal(
             member.problem,
@@ -111,9 +118,9 @@ def execute(
     )
 
 
-def follow(member: Member) -> None:
+def follow(execution: Execution, member: Member) -> None:
     """What a worker other than the leader does: the same generations, without a word."""
-    _generations(member, Journal(member.problem, None), Execution(), Interrupts(handle=False), None)
+    _generations(member, Journal(member.problem, None), execution, Interrupts(handle=False), None)
 
 
 def _generations(
@@ -132,6 +139,7 @@ def _generations(
         recipe,
         problem.device,
         parallel=team.parallel,
+        offload=execution.placement == "offload",
         watch=member.watch,
     )
     select = bind(recipe.selection, **selection_options(recipe))

@@ -9,7 +9,7 @@ from torch import nn
 from gradlex.data import Augmentation
 from gradlex.recipe import Recipe
 from gradlex.runs._device import find_device
-from gradlex.runs._execute import Callback, Execution, Run, execute
+from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._given import Data, given_problem, given_recipe
 from gradlex.runs._processes import leading
@@ -30,6 +30,7 @@ def train(
     device: str | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int = 1,
+    placement: Placement = "resident",
     callback: Callback | None = None,
 ) -> Run:
     """Train a copy of `model` by gradient lexicase selection (or another `recipe.selection`) and return the run.
@@ -42,10 +43,16 @@ def train(
     `out` is a run folder to write (None: nothing is written); with `resume` a run that is there goes on where it
     stopped. `workers` processes train candidates at the same time (more than one needs a script with an
     `if __name__ == "__main__"` guard). `device` is any torch device (None: the accelerator if there is one).
+    `placement="offload"` keeps waiting candidates on the host where they do not all fit the device.
     `evaluate_every` and `checkpoint_every` are in generations (None: about twenty evaluations), and `callback`
     is called with the record of every generation.
     """
-    execution = Execution(workers=workers, evaluate_every=evaluate_every, checkpoint_every=checkpoint_every)
+    execution = Execution(
+        workers=workers,
+        evaluate_every=evaluate_every,
+        checkpoint_every=checkpoint_every,
+        placement=placement,
+    )
     asked = given_recipe(recipe or Recipe(), augment)
     folder = None if out is None else RunFolder(Path(out))
     goes_on = folder is not None and resume and folder.holds_run
