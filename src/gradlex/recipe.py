@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -113,16 +113,9 @@ class Recipe:
             value = getattr(self, name)
             if value not in allowed and not (value is None and name in _OPEN_CHOICES):
                 raise unknown_name(name, str(value), allowed)
-        for name in ("augment", "init_from"):
-            if not isinstance(getattr(self, name), str | None):
-                raise InputError(f"{name} must be text or None, got {getattr(self, name)!r}.")
-        for name in ("dataset", "model", "selection", "optimizer"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise InputError(f"{name} must be a name, got {getattr(self, name)!r}.")
-        if not isinstance(self.optimizer_options, Mapping):
-            raise InputError(
-                f"optimizer_options must map keywords to values, got {self.optimizer_options!r}."
-            )
+        for name, (fits, wanted) in _KINDS.items():
+            if not fits(getattr(self, name)):
+                raise InputError(f"{name} must be {wanted}, got {getattr(self, name)!r}.")
 
     def lr_at(self, generation: int) -> float:
         """The learning rate of a generation: cosine annealing to 0 (Loshchilov & Hutter 2017), or constant."""
@@ -166,6 +159,15 @@ _COUNTS = (
     "case_batch",
     "refresh",
 )
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(
+        ("dataset", "model", "selection", "optimizer"), (lambda v: isinstance(v, str) and v != "", "a name")
+    ),
+    **dict.fromkeys(("augment", "init_from"), (lambda v: isinstance(v, str | None), "text or None")),
+    **dict.fromkeys(("compile", "deterministic"), (lambda v: isinstance(v, bool), "True or False")),
+    "optimizer_options": (lambda v: isinstance(v, Mapping), "a mapping from keywords to values"),
+}
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "momentum": get_args(Momentum),
     "schedule": get_args(Schedule),

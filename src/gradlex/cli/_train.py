@@ -43,7 +43,7 @@ def train(
         placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
-    from gradlex.runs import RunFolder, continued, leading
+    from gradlex.runs import RunFolder, continued
 
     recipe = flags.recipe()
     if resume and out is None:
@@ -51,14 +51,15 @@ def train(
     folder = RunFolder(out or _free_folder(recipe))
     if resume and folder.holds_run:
         recipe = continued(recipe, folder)
-    elif leading() and not (resume and folder.path.exists()):
-        folder.refuse_if_taken()
+    else:
+        folder.refuse_if_taken(resume=resume)
     _run(
         recipe,
         folder,
         workers,
         device,
         data_dir,
+        resume=resume,
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         placement=placement,
@@ -71,7 +72,7 @@ def resume(
     workers: int | Literal["auto"] = "auto",
     device: str = "auto",
     evaluate_every: int | None = None,
-    checkpoint_every: int = 1,
+    checkpoint_every: int | None = None,
     placement: Placement = "resident",
     data_dir: Path | None = None,
 ) -> None:
@@ -81,24 +82,26 @@ def resume(
         run: The run folder.
         workers: Processes that train candidates at the same time.
         device: auto, cpu, cuda, ...
-        evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
-        checkpoint_every: Generations between two checkpoints.
+        evaluate_every: Generations between two evaluations on the test samples. None: as before.
+        checkpoint_every: Generations between two checkpoints. None: as before.
         placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
-    from gradlex.runs import RunFolder, stored_recipe
+    from gradlex.runs import RunFolder, stored_intervals, stored_recipe
 
     folder = RunFolder(run)
     recipe, _ = stored_recipe(folder)
+    asked = {"evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}
+    given = {name: value for name, value in asked.items() if value is not None}
     _run(
         recipe,
         folder,
         workers,
         device,
         data_dir,
-        evaluate_every=evaluate_every,
-        checkpoint_every=checkpoint_every,
+        resume=True,
         placement=placement,
+        **{**stored_intervals(folder), **given},
     )
 
 
@@ -108,6 +111,8 @@ def _run(
     workers: int | Literal["auto"],
     device: str,
     data_dir: Path | None,
+    *,
+    resume: bool,
     **how: Any,
 ) -> None:
     from gradlex.cli._progress import Progress
@@ -118,13 +123,14 @@ def _run(
         find_device,
         has_checkpoint,
         leading,
+        local_workers,
         named_problem,
         refuse_other_data,
         resolve_method,
     )
 
     found = find_device(device)
-    chosen = choose_workers(workers, resolve_method(recipe, found), found)
+    chosen = local_workers(choose_workers(workers, resolve_method(recipe, found), found))
     execution = Execution(workers=chosen, **how)
     problem = named_problem(
         recipe, device=found, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
@@ -138,6 +144,7 @@ def _run(
             execution=execution,
             callback=progress.update,
             notice=progress.notice,
+            resume=resume,
             handle_signals=True,
         )
     if leading():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +47,12 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         )
     wanted = ("x_train", "y_train", "x_test", "y_test", "class_names")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            found = {key: archive[key] for key in archive.files if key in wanted}
+        with open(
+            path, "rb"
+        ) as file:  # opened here, since NumPy leaves a file open where it finds no sound archive
+            _check_directory(file)
+            with np.load(file, allow_pickle=False) as archive:
+                found = {key: archive[key] for key in archive.files if key in wanted}
     except Exception as error:  # a damaged archive makes zipfile, zlib and NumPy raise many kinds
         raise InputError(
             f"{path} is not a sound .npz archive of plain arrays: {error}. Write it with numpy.savez."
@@ -57,6 +61,21 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         if not isinstance(array, np.ndarray):
             raise InputError(f"{path}: {key} is not a NumPy array. Write it with numpy.savez.")
     return found
+
+
+def _check_directory(file: BinaryIO) -> None:
+    """Refuse a directory that lists fewer arrays than were written: zipfile takes what it finds.
+
+    Checksums cover the arrays alone, so an altered length in the directory could hide the test part.
+    """
+    with zipfile.ZipFile(file) as archive:
+        listed = len(archive.infolist())
+    file.seek(-22, os.SEEK_END)
+    end = file.read()
+    file.seek(0)
+    written = int.from_bytes(end[10:12], "little")
+    if end.startswith(b"PK\5\6") and listed != written:
+        raise InputError(f"its directory lists {listed} of {written} arrays")
 
 
 def _labels(y: npt.NDArray[Any], what: str) -> npt.NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """Who computes: a worker alone, or a team of them; lazy case evaluation lives here."""
 
 from gradlex.engine._context import torch_generator
-from gradlex.engine._distributed import DistributedTeam
+from gradlex.engine._distributed import DistributedTeam, refuse_uneven
 from gradlex.engine._engine import PopulationEngine
 from gradlex.engine._team import Alone, Team
 from gradlex.engine._worker import Evaluation, Worker
@@ -13,5 +13,6 @@ __all__ = [
     "PopulationEngine",
     "Team",
     "Worker",
+    "refuse_uneven",
     "torch_generator",
 ]

@@ -17,6 +17,11 @@ from gradlex.population import Batch
 from gradlex.selection import Indices
 
 
+def as_bytes(tensor: Tensor) -> Tensor:
+    """The bytes behind a tensor, whatever its memory format and type: gloo does not send every type."""
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
+
+
 class DataParallel:
     """The processes of one candidate: a row of the device mesh."""
 
@@ -28,7 +33,11 @@ class DataParallel:
         """The module to call in training: averages gradients over the group as they are computed."""
         if self._device.type == "cuda":
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model, self._group)  # type: ignore[no-untyped-call]
-        return DistributedDataParallel(model, process_group=self._group)
+        # The parent is the same everywhere already, and buffers agree at the end: DDP would send them before every
+        # batch, and gloo does not send every type. (The attribute has one name in all versions; the keyword has not.)
+        wrapped = DistributedDataParallel(model, process_group=self._group, init_sync=False)
+        wrapped.broadcast_buffers = False
+        return wrapped
 
     def part(self, inputs: Tensor, targets: Tensor) -> Batch:
         """This process's part of a batch; the whole of it where parts would be single samples."""
@@ -51,7 +60,8 @@ class DataParallel:
     def agree(self, model: nn.Module, loss: Tensor) -> Tensor:
         """Give the whole group the first process's buffers, and return the mean loss over the group."""
         for buffer in model.buffers():
-            dist.broadcast(buffer, group=self._group, group_src=0)
+            if buffer.numel():
+                dist.broadcast(as_bytes(buffer), group=self._group, group_src=0)
         mean = loss.detach().clone()
         dist.all_reduce(mean, group=self._group)
         return mean / self.size

@@ -16,10 +16,19 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
-from gradlex.engine._data_parallel import DataParallel
+from gradlex.engine._data_parallel import DataParallel, as_bytes
 from gradlex.engine._worker import Candidate
 from gradlex.errors import InputError
 from gradlex.population import OptimizerState, Parent, State
+
+
+def refuse_uneven(processes: int, population: int) -> None:
+    """Refuse more processes than candidates where some candidates would have more of them than others."""
+    if processes > population and processes % population:
+        raise InputError(
+            f"{processes} processes cannot be shared out evenly among {population} candidates: "
+            f"use a multiple of {population}, or no more processes than candidates."
+        )
 
 
 class DistributedTeam:
@@ -34,12 +43,8 @@ class DistributedTeam:
         self._rank, self._size = dist.get_rank(), dist.get_world_size()
         self._group_size = max(1, self._size // population)
         self.parallel: DataParallel | None = None
+        refuse_uneven(self._size, population)
         if self._size > population:
-            if self._size % population:
-                raise InputError(
-                    f"{self._size} processes cannot be shared out evenly among {population} candidates: "
-                    f"use a multiple of {population}, or fewer processes than candidates."
-                )
             mesh = init_device_mesh(
                 device.type, (population, self._group_size), mesh_dim_names=("candidate", "data")
             )
@@ -135,10 +140,10 @@ def _optimizer_plan(candidate: Candidate) -> dict[str, dict[str, Any]] | None:
 
 
 def _flat_tensors(candidate: Candidate) -> Iterator[Tensor]:
-    """Each tensor as the one-dimensional storage behind it, whatever its memory format."""
+    """The bytes of each tensor that has any."""
     state: State = candidate.state
     optimizer: OptimizerState = candidate.optimizer or {}
     for values in (state, *optimizer.values()):
         for tensor in values.values():
             if isinstance(tensor, Tensor) and tensor.numel():
-                yield tensor.as_strided((tensor.numel(),), (1,))
+                yield as_bytes(tensor)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradlex.engine._team import Alone, Team
-from gradlex.engine._worker import Candidate, Worker
+from gradlex.engine._worker import Candidate, Worker, told
 from gradlex.errors import RunError
 from gradlex.population import Cost, Parent
 from gradlex.selection import Choice, ErrorTable, Indices
@@ -103,7 +103,7 @@ class LazyErrors:
         own: Mapping[int, Candidate],
         losses: Sequence[float | None],
     ) -> None:
-        self._engine, self._own = engine, own
+        self._engine, self._own, self._generation = engine, own, parent.generation
         self.candidates: Indices = np.flatnonzero([loss is not None for loss in losses])
         self.memory: Mapping[str, npt.NDArray[np.generic]] = parent.memory
         self.evaluated = 0
@@ -114,7 +114,10 @@ class LazyErrors:
         started = time.perf_counter()
         asked = [index for index in pool.tolist() if index in self._own]
         states = [self._own[index].state for index in asked]
-        table: Iterable[npt.NDArray[np.float32]] = self._engine.worker.errors(states, cases) if asked else ()
+        with told(f"asking candidates {asked} of generation {self._generation} about cases"):
+            table: Iterable[npt.NDArray[np.float32]] = (
+                self._engine.worker.errors(states, cases) if asked else ()
+            )
         shared = self._engine.team.share(dict(zip(asked, table, strict=True)), pool, len(cases))
         self.evaluated += len(pool) * len(cases)
         self.seconds += time.perf_counter() - started

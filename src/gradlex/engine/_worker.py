@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +97,7 @@ class Worker:
     def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
         """SubGD: candidate `index` of the parent's generation, on its subset."""
         recipe, generation = self.recipe, parent.generation
-        try:
+        with told(f"candidate {index} of generation {generation}"):
             install(self.model, moved(copy(parent.state), self.device))
             optimizer = make_optimizer(recipe, self.model, lr, self.device.type)
             if parent.optimizer is not None:
@@ -110,10 +111,6 @@ class Worker:
                 if self.parallel is not None:
                     loss = self.parallel.agree(self.model, loss)
                 finite = all_finite(self.model, loss)
-        except RunError:
-            raise
-        except Exception as error:
-            raise RunError(f"candidate {index} of generation {generation} failed: {_told(error)}") from error
         return Candidate(
             state=moved(capture(self.model), self._home),
             optimizer=export_state(optimizer, self.model, self._home)
@@ -139,7 +136,7 @@ class Worker:
         """Accuracy and mean loss on clean samples, in full precision: the way the returned model computes."""
         install(self.model, moved(state, self.device))
         self.model.eval()
-        with settings(self.recipe), torch.inference_mode():
+        with told("the evaluation"), settings(self.recipe), torch.inference_mode():
             scores = [
                 torch.stack([part.cpu().double() for part in self.task.score(self.model(inputs), targets)])
                 for inputs, targets in self._clean(samples, np.arange(len(samples)))
@@ -187,7 +184,15 @@ class Worker:
         return torch_seed(self.recipe.seed, "dropout", generation, place)
 
 
-def _told(error: Exception) -> str:
-    """An exception in one line with the place it came from: it may be the user's model or data."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno})"
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Tell what failed, and where the exception came from: it may be the user's model or data."""
+    try:
+        yield
+    except RunError:
+        raise
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise RunError(
+            f"{what} failed: {type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno})"
+        ) from error

@@ -6,11 +6,11 @@ from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._named import named_problem
 from gradlex.runs._problem import Problem
-from gradlex.runs._processes import leading
+from gradlex.runs._processes import leading, local_workers
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
 from gradlex.runs._resources import choose_workers
-from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data, stored_recipe
+from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data, stored_intervals, stored_recipe
 from gradlex.runs._train import train
 
 __all__ = [
@@ -28,9 +28,11 @@ __all__ = [
     "find_device",
     "has_checkpoint",
     "leading",
+    "local_workers",
     "named_problem",
     "refuse_other_data",
     "resolve_method",
+    "stored_intervals",
     "stored_recipe",
     "train",
 ]

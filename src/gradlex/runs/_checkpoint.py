@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from gradlex.errors import InputError
 from gradlex.population import OptimizerState, Parent, State
+from gradlex.runs._disk import flush_folder, parse_json, write_durably
 
 _KEPT = 2
 _NEW = ".new"
+_TENSORS, _MEMORY, _PROGRESS = "tensors.safetensors", "memory.safetensors", "progress.json"
 
 
 class DamagedError(Exception):
@@ -36,8 +37,8 @@ def save_checkpoint(root: Path, parent: Parent, progress: dict[str, Any]) -> Non
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     files = {
-        "tensors.safetensors": safetensors.torch.save(_tensors(parent)),
-        "memory.safetensors": safetensors.numpy.save(dict(parent.memory)),
+        _TENSORS: safetensors.torch.save(_tensors(parent)),
+        _MEMORY: safetensors.numpy.save(dict(parent.memory)),
     }
     content = {
         "generation": parent.generation,
@@ -45,60 +46,71 @@ def save_checkpoint(root: Path, parent: Parent, progress: dict[str, Any]) -> Non
         "optimizer": None if parent.optimizer is None else _numbers(parent.optimizer),
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }
-    files["progress.json"] = json.dumps({**content, "checksum": _checksum(content)}, indent=2).encode()
+    files[_PROGRESS] = json.dumps({**content, "checksum": _checksum(content)}, indent=2).encode()
     for name, data in files.items():
         write_durably(temporary / name, data)
-    _flush_folder(temporary)
-    final = root / f"{parent.generation:08d}"
-    if final.exists():  # the same generation again, after a damaged one was passed over
-        shutil.rmtree(final)
-    temporary.rename(final)
-    _flush_folder(root)
+    flush_folder(temporary)
+    temporary.rename(root / _name(parent.generation))
+    flush_folder(root)
+    flush_folder(root.parent)
     for old in checkpoints(root)[:-_KEPT]:
         shutil.rmtree(old)
 
 
 def checkpoints(root: Path) -> list[Path]:
     """The checkpoint folders, oldest first."""
-    return sorted(p for p in root.glob("[0-9]*") if p.is_dir()) if root.is_dir() else []
+    found = root.iterdir() if root.is_dir() else ()
+    return sorted(path for path in found if re.fullmatch("[0-9]{8}", path.name) and path.is_dir())
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a checkpoint that cannot be used, so that it is neither read again nor counted; where it is now."""
+    aside = folder.with_name(f"{folder.name}.damaged")
+    if aside.exists():
+        shutil.rmtree(aside)
+    return folder.rename(aside)
 
 
 def load_checkpoint(folder: Path, like: Parent, *, inherits: bool) -> tuple[Parent, dict[str, Any]]:
     """The Parent and progress of one checkpoint, in the memory formats of `like`; Damaged unless all is sound."""
+    content = _read_progress(folder / _PROGRESS)
     try:
-        content = json.loads((folder / "progress.json").read_bytes())
-        checksum = content.pop("checksum")
-        if checksum != _checksum(content):
-            raise DamagedError(f"{folder / 'progress.json'} has a wrong checksum")
-        data = {name: (folder / name).read_bytes() for name in content["sha256"]}
-        for name, expected in content["sha256"].items():
-            if hashlib.sha256(data[name]).hexdigest() != expected:
-                raise DamagedError(f"{folder / name} has a wrong checksum")
-        tensors = safetensors.torch.load(data["tensors.safetensors"])
-        memory = safetensors.numpy.load(data["memory.safetensors"])
-        progress: dict[str, Any] = content["progress"]
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
+        data = {name: _read_checked(folder / name, content["sha256"][name]) for name in (_TENSORS, _MEMORY)}
+        tensors = safetensors.torch.load(data[_TENSORS])
+        memory = safetensors.numpy.load(data[_MEMORY])
+        generation, progress = content["generation"], content["progress"]
+        if _name(generation) != folder.name:
+            raise DamagedError(f"{folder} holds the checkpoint of generation {generation}")
+        state = _state(tensors, like, folder)
+        optimizer = _optimizer(tensors, content["optimizer"], state) if inherits else None
+    except (ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
         raise DamagedError(f"{folder} cannot be read ({type(error).__name__}: {error})") from error
-    state = _state(tensors, like, folder)
-    optimizer = _optimizer(tensors, content["optimizer"], state) if inherits else None
-    return Parent(generation=content["generation"], state=state, optimizer=optimizer, memory=memory), progress
+    return Parent(generation=generation, state=state, optimizer=optimizer, memory=memory), progress
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file and wait until the disk has it."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _read_progress(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = parse_json(path.read_bytes())
+        sound = content.pop("checksum") == _checksum(content)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise DamagedError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    if not sound:
+        raise DamagedError(f"{path} has a wrong checksum")
+    return content
 
 
-def _flush_folder(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened, and renames are durable by themselves
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _read_checked(path: Path, expected: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise DamagedError(f"{path} has a wrong checksum")
+    return data
+
+
+def _name(generation: int) -> str:
+    return f"{generation:08d}"
 
 
 def _checksum(content: dict[str, Any]) -> str:
@@ -122,9 +134,19 @@ def _numbers(optimizer: OptimizerState) -> dict[str, dict[str, Any]]:
 
 def _state(tensors: dict[str, Tensor], like: Parent, folder: Path) -> State:
     found = {name.removeprefix("state/"): t for name, t in tensors.items() if name.startswith("state/")}
-    if set(found) != set(like.state) or any(found[n].shape != t.shape for n, t in like.state.items()):
-        raise InputError(f"{folder} is the checkpoint of another model: names or shapes differ.")
+    had = {name: (tuple(t.shape), t.dtype) for name, t in found.items()}
+    wanted = {name: (tuple(t.shape), t.dtype) for name, t in like.state.items()}
+    for name in {**wanted, **had}:
+        if had.get(name) != wanted.get(name):
+            raise DamagedError(
+                f"{folder} is the checkpoint of another model: {name} is {_told(had.get(name))} there and "
+                f"{_told(wanted.get(name))} in this model"
+            )
     return {name: _formatted(found[name], t) for name, t in like.state.items()}
+
+
+def _told(tensor: tuple[tuple[int, ...], torch.dtype] | None) -> str:
+    return "absent" if tensor is None else f"{tensor[1]} of shape {tensor[0]}"
 
 
 def _optimizer(

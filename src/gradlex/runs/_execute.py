@@ -22,7 +22,7 @@ from gradlex.runs._folder import RunFolder
 from gradlex.runs._interrupts import Interrupts
 from gradlex.runs._journal import Journal
 from gradlex.runs._problem import Problem
-from gradlex.runs._processes import Member, leading, members
+from gradlex.runs._processes import Member, leading, members, refuse_processes
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import selection_options
 from gradlex.runs._weights import weights_bytes
@@ -82,14 +82,16 @@ def execute(
     execution: Execution | None = None,
     callback: Callback | None = None,
     notice: Callable[[str], None] | None = None,
+    resume: bool = False,
     handle_signals: bool = False,
 ) -> Run:
-    """Evolve the problem's model; with a folder, everything is recorded there and can be resumed.
+    """Evolve the problem's model; with a folder, everything is recorded there and, with `resume`, goes on there.
 
     `notice` is told what a person should know, a damaged checkpoint that was passed over for example. With
     `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation (InterruptedRun).
     """
     execution = execution or Execution()
+    refuse_processes(problem.recipe.require("population"), execution.workers)
     kept = folder if leading() else None
     with (
         Interrupts(handle=handle_signals) as interrupts,
@@ -99,8 +101,9 @@ def execute(
         journal = Journal(
             member.problem,
             kept,
-            workers=execution.workers,
+            resume=resume,
             checkpoint_every=execution.checkpoint_every,
+            how=vars(execution),
             notice=notice,
         )
         worker, parent = _generations(member, journal, execution, interrupts, callback)
@@ -147,9 +150,10 @@ def _generations(
     parent = team.start_from(journal.begin(parent) if team.leads else parent)
     for generation in evolve(parent, PopulationEngine(worker, team), select, recipe):
         parent = generation.parent
-        evaluation = _evaluation(problem, worker, parent, execution) if team.leads else None
-        record = Record.of(generation, recipe, evaluation)
         last = parent.generation == recipe.generations
+        tested = _tested(problem, worker, parent, execution) if team.leads else None
+        trained = worker.evaluate(parent.state, problem.train) if team.leads and last else None
+        record = Record.of(generation, recipe, tested, trained)
         journal.add(record, parent, last=last)
         if callback is not None:
             callback(record)
@@ -162,7 +166,7 @@ def _generations(
     return worker, parent
 
 
-def _evaluation(problem: Problem, worker: Worker, parent: Parent, execution: Execution) -> Evaluation | None:
+def _tested(problem: Problem, worker: Worker, parent: Parent, execution: Execution) -> Evaluation | None:
     """The test evaluation, where one is due: by default about twenty times a run, and always at its end."""
     generations = problem.recipe.require("generations")
     every = execution.evaluate_every or max(1, generations // 20)
@@ -172,13 +176,12 @@ def _evaluation(problem: Problem, worker: Worker, parent: Parent, execution: Exe
 
 
 def _result(problem: Problem, worker: Worker, parent: Parent, journal: Journal) -> dict[str, Any]:
-    tested = journal.records[-1].evaluation
-    trained = worker.evaluate(parent.state, problem.train)
+    tested, trained = journal.records[-1].evaluation, journal.records[-1].training
     return {
         "test_accuracy": None if tested is None else tested.accuracy,
         "test_loss": None if tested is None else tested.loss,
-        "train_accuracy": trained.accuracy,
-        "train_loss": trained.loss,
+        "train_accuracy": None if trained is None else trained.accuracy,
+        "train_loss": None if trained is None else trained.loss,
         "generations": parent.generation,
         "samples_trained": parent.generation * len(problem.train),
         "cases_evaluated": sum(record.cases_evaluated for record in journal.records),

@@ -12,7 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from gradlex.errors import InputError
-from gradlex.runs._checkpoint import write_durably
+from gradlex.runs._disk import flush_folder, naming, parse_json, write_durably
 
 _FILES = (
     "recipe.json",
@@ -34,18 +34,30 @@ class RunFolder:
     @property
     def holds_run(self) -> bool:
         """Whether a run was started here."""
-        return (self.path / "recipe.json").exists()
+        try:
+            return (self.path / "recipe.json").exists()
+        except (OSError, ValueError) as error:  # a name that no file system takes
+            raise InputError(f"the folder {self.path} cannot be read: {error}.") from error
 
-    def refuse_if_taken(self) -> None:
-        """Refuse a path that holds a run or that cannot become a folder; nothing is changed."""
+    def refuse_if_taken(self, *, resume: bool = False) -> None:
+        """Refuse a path that holds a run or that cannot become a folder; nothing is changed.
+
+        With `resume` a run that ended before its recipe was written may begin again.
+        """
         try:
             taken = [name for name in _FILES if (self.path / name).exists()]
             above = self.path
             while not above.exists() and above != above.parent:
                 above = above.parent
-        except OSError as error:  # a name that no file system takes
+        except (OSError, ValueError) as error:  # a name that no file system takes
             raise InputError(f"the folder {self.path} cannot be written: {error}.") from error
-        if taken:
+        if resume and "recipe.json" not in taken:
+            if set(taken) - {"environment.json"}:
+                raise InputError(
+                    f"{self.path} has {taken[-1]} but no recipe.json, so no run can go on there: bring recipe.json "
+                    "back, or choose another folder."
+                )
+        elif taken:
             raise InputError(
                 f"{self.path} already holds a run ({taken[0]}): choose another --out, or continue it with --resume."
             )
@@ -61,7 +73,7 @@ class RunFolder:
             lock.acquire()
         except Timeout as error:
             raise InputError(f"another process is running in {self.path}: wait for it, or end it.") from error
-        except OSError as error:
+        except (OSError, ValueError, NotImplementedError) as error:  # the last: no locks on this file system
             raise InputError(f"the folder {self.path} cannot be written: {error}.") from error
         try:
             yield
@@ -77,48 +89,46 @@ class RunFolder:
         temporary = self.path / f".{name}.new"
         write_durably(temporary, content)
         temporary.replace(self.path / name)
+        flush_folder(self.path)
 
-    def append(self, name: str, line: Mapping[str, Any]) -> None:
-        """Add one line to a .jsonl file."""
-        with open(self.path / name, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+    def remove(self, name: str) -> None:
+        """Remove one file, if it is there."""
+        (self.path / name).unlink(missing_ok=True)
+        flush_folder(self.path)
+
+    def append(self, name: str, line: Mapping[str, Any]) -> bytes:
+        """Add one line to a .jsonl file, and return it as it was written."""
+        written = (json.dumps(line) + "\n").encode()
+        with naming(self.path / name), open(self.path / name, "ab") as file:
+            file.write(written)
+        return written
 
     def length(self, name: str) -> int:
         """How long a .jsonl file is, in bytes, once the disk has all of it."""
         path = self.path / name
         if not path.exists():
             return 0
-        with open(path, "rb") as file:
+        with naming(path), open(path, "ab") as file:
             os.fsync(file.fileno())
         return path.stat().st_size
 
-    def cut(self, name: str, length: int) -> None:
-        """Cut a .jsonl file to the length it had at a checkpoint."""
+    def head(self, name: str, length: int) -> bytes:
+        """The bytes that a .jsonl file had at a checkpoint; none where it does not exist."""
         path = self.path / name
-        present = path.stat().st_size if path.exists() else 0
-        if present < length:
-            raise InputError(
-                f"{path} has {present} bytes, its checkpoint knows of {length}: the file was changed. "
-                "Start again in another folder."
-            )
-        if present > length:
-            os.truncate(path, length)
+        return path.read_bytes()[:length] if path.exists() else b""
 
-    def lines(self, name: str) -> list[dict[str, Any]]:
-        """The lines of a .jsonl file; none where it does not exist."""
+    def cut(self, name: str, length: int) -> None:
+        """Cut what a .jsonl file has beyond the length it had at a checkpoint."""
         path = self.path / name
-        if not path.exists():
-            return []
-        try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except ValueError as error:
-            raise InputError(f"{path} cannot be read: {error}.") from error
+        if path.exists() and path.stat().st_size > length:
+            with naming(path):
+                os.truncate(path, length)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """One JSON file of a run that exists."""
         path = self.path / name
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_bytes())
         except FileNotFoundError as error:
             raise InputError(f"{self.path} holds no run: there is no {name}.") from error
         except (OSError, ValueError) as error:

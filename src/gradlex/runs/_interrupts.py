@@ -2,32 +2,71 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
+import socket
+import sys
+import threading
 from types import FrameType, TracebackType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_GRACE = 3.0  # seconds for an orderly end
 
 
 class Interrupts:
-    """A context in which the first signal sets `signum` and the second raises SystemExit."""
+    """A context in which the first signal sets `signum` and the second raises SystemExit.
+
+    Python acts on a signal only between two of its own steps, and may be waiting inside torch for another
+    process. So a thread hears the signals too, and where the second has not ended the process soon, it does.
+    A signal that was ignored before stays ignored.
+    """
 
     def __init__(self, *, handle: bool) -> None:
         self._handle = handle
         self._before: dict[int, object] = {}
+        self._count = 0
+        self._left = threading.Event()
         self.signum = 0
 
     def __enter__(self) -> Interrupts:
-        if self._handle:
-            self._before = {number: signal.signal(number, self._received) for number in _SIGNALS}
+        heard = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN] if self._handle else []
+        if heard:
+            self._reader, self._writer = socket.socketpair()
+            self._writer.setblocking(False)
+            self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            threading.Thread(target=self._listen, daemon=True).start()
+            self._before = {number: signal.signal(number, self._received) for number in heard}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._left.set()
         for number, before in self._before.items():
             signal.signal(number, before)  # type: ignore[arg-type]  # what signal.signal returned
+        if self._before:
+            signal.set_wakeup_fd(self._wakeup)
+            self._writer.close()
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if self.signum:
+        self._count += 1
+        if self._count == 1:
+            self.signum = number
+            # Not print: the signal may have come in the middle of one.
+            os.write(sys.__stderr__.fileno(), b"gradlex: ending after this generation; once more: at once\n")
+        elif self._count == 2:  # once only, so that a third cannot disturb the orderly end
             raise SystemExit(128 + number)
-        self.signum = number
+
+    def _listen(self) -> None:
+        heard: list[int] = []
+        with self._reader:
+            while len(heard) < 2:
+                received = self._reader.recv(1)
+                if not received:  # the context has been left
+                    return
+                heard += [number for number in received if number in _SIGNALS]
+        if not self._left.wait(_GRACE):
+            for child in multiprocessing.active_children():
+                child.kill()
+            os._exit(128 + heard[1])

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import shlex
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 from gradlex._version import __version__
-from gradlex.engine import Evaluation
 from gradlex.errors import InputError, RunError
 from gradlex.population import Parent
-from gradlex.runs._checkpoint import DamagedError, checkpoints, load_checkpoint, save_checkpoint
+from gradlex.recipe import GIVEN
+from gradlex.runs._checkpoint import (
+    DamagedError,
+    checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+    set_aside,
+)
+from gradlex.runs._disk import parse_json
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._problem import Problem
-from gradlex.runs._records import Record, environment, evaluation_line
+from gradlex.runs._records import Record, environment
+from gradlex.runs._resume import continued, refuse_other_data
+
+_Found = TypeVar("_Found")
+_RECORDS = ("generations.jsonl", "evaluations.jsonl")
 
 
 class Journal:
     """The records of a run so far, in memory and, with a folder, on disk.
 
-    A record is appended before the checkpoint that follows it; the checkpoint knows how long the records were,
-    so that resuming cuts what came after it and no line is there twice or missing.
+    A record is appended before the checkpoint that follows it; the checkpoint knows how long the records were and
+    their checksums, so that resuming cuts what came after it and no line is there twice, missing or changed.
     """
 
     def __init__(
@@ -28,34 +43,43 @@ class Journal:
         problem: Problem,
         folder: RunFolder | None,
         *,
-        workers: int = 1,
+        resume: bool = False,
         checkpoint_every: int = 1,
+        how: Mapping[str, Any] | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> None:
-        self._problem, self._folder, self._workers = problem, folder, workers
-        self._every, self._notice = checkpoint_every, notice or (lambda text: None)
+        self._problem, self._folder, self._resume = problem, folder, resume
+        self._every, self._how = checkpoint_every, how or {}
+        self._notice = notice or (lambda text: None)
         self._started = time.perf_counter()
         self._seconds_before = 0.0
         self._saved = -1
+        self._finished = False
+        self._digests = {name: hashlib.sha256() for name in _RECORDS}
         self.records: list[Record] = []
 
     def begin(self, first: Parent) -> Parent:
         """Start the run folder, or go on from its newest sound checkpoint; the parent to start from."""
-        if self._folder is None:
+        folder = self._folder
+        if folder is None:
             return first
-        self._guard(self._describe)
-        parent, progress = self._newest(first)
-        lengths = progress.get("bytes", {})
-        for name in ("generations.jsonl", "evaluations.jsonl"):
-            self._folder.cut(name, lengths.get(name, 0))
-        self._seconds_before = progress.get("seconds", 0.0)
-        self.records = _read_records(self._folder)
-        if len(self.records) != parent.generation:
-            raise InputError(
-                f"{self._folder.path / 'generations.jsonl'} has {len(self.records)} lines, its checkpoint "
-                f"{parent.generation}: the file was changed. Start again in another folder."
-            )
+        # What was found before may have changed; from here on the lock keeps others out.
+        if not (self._resume and folder.holds_run):
+            folder.refuse_if_taken(resume=self._resume)
+            self._guard(self._describe)
+            return first
+        continued(self._problem.recipe, folder)
+        refuse_other_data(folder, self._problem.data)
+        parent, progress, damaged = self._newest(first)
+        self._guard(lambda: self._go_on(folder, progress, damaged))
         self._saved = parent.generation
+        self._finished = (
+            parent.generation == self._problem.recipe.generations and (folder.path / "result.json").exists()
+        )
+        if self._finished:
+            self._notice(f"all {parent.generation} generations are done already: nothing is trained again.")
+        else:
+            self._guard(self._describe)
         return parent
 
     def add(self, record: Record, parent: Parent, *, last: bool) -> None:
@@ -63,12 +87,11 @@ class Journal:
         self.records.append(record)
         if self._folder is None:
             return
-        folder, evaluation = self._folder, record.evaluation
-        self._guard(lambda: folder.append("generations.jsonl", record.line()))
-        if evaluation is not None:
-            self._guard(
-                lambda: folder.append("evaluations.jsonl", evaluation_line(record.generation, evaluation))
-            )
+        folder, evaluated = self._folder, record.evaluation_line()
+        lines = {"generations.jsonl": record.line(), "evaluations.jsonl": evaluated}
+        for name, line in lines.items():
+            if line is not None:
+                self._digests[name].update(self._guard(functools.partial(folder.append, name, line)))
         if last or parent.generation % self._every == 0:
             self.save(parent)
 
@@ -77,8 +100,9 @@ class Journal:
         if self._folder is None or self._saved == parent.generation:
             return
         folder = self._folder
-        progress = {
-            "bytes": {name: folder.length(name) for name in ("generations.jsonl", "evaluations.jsonl")},
+        progress: dict[str, Any] = {
+            "bytes": self._guard(lambda: {name: folder.length(name) for name in _RECORDS}),
+            "sha256": {name: digest.hexdigest() for name, digest in self._digests.items()},
             "seconds": self.seconds,
         }
         self._guard(lambda: save_checkpoint(folder.path / "checkpoint", parent, progress))
@@ -86,7 +110,7 @@ class Journal:
 
     def finish(self, weights: Callable[[], bytes], result: dict[str, Any]) -> None:
         """Write the final model, and the result last."""
-        if self._folder is not None:
+        if self._folder is not None and not self._finished:
             folder = self._folder
             self._guard(lambda: folder.write_bytes("model.safetensors", weights()))
             self._guard(lambda: folder.write_json("result.json", result))
@@ -94,7 +118,12 @@ class Journal:
     @property
     def how_to_resume(self) -> str:
         """The end of a message: what to do to go on."""
-        return "" if self._folder is None else f"; go on with: gradlex resume {self._folder.path}"
+        if self._folder is None:
+            return ""
+        recipe = self._problem.recipe
+        if GIVEN in (recipe.dataset, recipe.model, recipe.augment):
+            return f"; go on with: gradlex.train(..., out={str(self._folder.path)!r}, resume=True)"
+        return f"; go on with: gradlex resume {shlex.quote(str(self._folder.path))}"
 
     @property
     def seconds(self) -> float:
@@ -104,54 +133,73 @@ class Journal:
     def _describe(self) -> None:
         assert self._folder is not None
         recipe = self._problem.recipe
+        # The environment first: with recipe.json there, all that resuming needs to know is there.
+        self._folder.write_json(
+            "environment.json", {**environment(recipe, self._problem.device), **self._how}
+        )
+        for name in ("result.json", "model.safetensors"):  # of a run that is being made longer
+            self._folder.remove(name)
         stored = {"gradlex": __version__, "recipe": recipe.to_dict(), "data": self._problem.data}
         if not self._folder.holds_run or self._folder.read_json("recipe.json")["recipe"] != stored["recipe"]:
             self._folder.write_json("recipe.json", stored)
-        described = environment(recipe, self._problem.device, self._workers)
-        self._folder.write_json("environment.json", described)
 
-    def _newest(self, first: Parent) -> tuple[Parent, dict[str, Any]]:
+    def _newest(self, first: Parent) -> tuple[Parent, dict[str, Any], list[Path]]:
+        """The newest sound checkpoint, or the first parent where there is none; and those that were passed over."""
         assert self._folder is not None
         found = checkpoints(self._folder.path / "checkpoint")
         inherits = self._problem.recipe.momentum == "inherit"
+        damages: list[str] = []
         for place, path in enumerate(reversed(found)):
             try:
-                return load_checkpoint(path, first, inherits=inherits)
-            except DamagedError as damage:  # noqa: PERF203  # at most two
-                if place + 1 == len(found):
-                    raise InputError(
-                        f"{damage}; no earlier checkpoint is sound, so this run cannot go on. "
-                        "Start it again in another folder."
-                    ) from damage
-                self._notice(f"{damage}: passed over, the checkpoint before it is used.")
-        return first, {}
+                parent, progress = load_checkpoint(path, first, inherits=inherits)
+            except DamagedError as damage:  # at most two
+                damages.append(str(damage))
+                continue
+            for text in damages:
+                self._notice(f"{text}: it is set aside, and the sound checkpoint {path.name} is used.")
+            return parent, progress, found[len(found) - place :]
+        if damages:
+            raise InputError(
+                f"{'; '.join(damages)}; no checkpoint can be used, so this run cannot go on here. Nothing was "
+                "changed: start it again in another folder."
+            )
+        return first, {}, []
 
-    def _guard(self, write: Callable[[], None]) -> None:
+    def _go_on(self, folder: RunFolder, progress: dict[str, Any], damaged: list[Path]) -> None:
+        """Take the records up to the checkpoint; only then set aside and cut what came after it."""
+        lengths = progress.get("bytes", dict.fromkeys(_RECORDS, 0))
+        heads = {name: folder.head(name, lengths[name]) for name in _RECORDS}
+        for name, head in heads.items():
+            self._digests[name].update(head)
+            found = self._digests[name].hexdigest()
+            if progress and found != progress["sha256"][name]:
+                raise InputError(
+                    f"{folder.path / name} is not what it was when the run's checkpoint was written: bring the file "
+                    "back, or start again in another folder."
+                )
+        self.records = _records(heads)
+        self._seconds_before = progress.get("seconds", 0.0)
+        for path in damaged:
+            set_aside(path)
+        for name in _RECORDS:
+            folder.cut(name, lengths[name])
+
+    def _guard(self, write: Callable[[], _Found]) -> _Found:
         """Write; if the disk refuses, say which file, what is safe and how to go on."""
         assert self._folder is not None
         try:
-            write()
+            return write()
         except OSError as error:
-            done = len(checkpoints(self._folder.path / "checkpoint"))
-            safe = "its last checkpoint is sound" if done else "there was no checkpoint yet"
+            done = checkpoints(self._folder.path / "checkpoint")
+            safe = f"its checkpoint {done[-1].name} stays" if done else "there was no checkpoint yet"
             raise RunError(
                 f"{error.filename or self._folder.path} could not be written: {error.strerror or error}. The run has "
-                f"ended and {safe}; make room, then: gradlex resume {self._folder.path}"
+                f"ended and {safe}. Make room or give access{self.how_to_resume}"
             ) from error
 
 
-def _read_records(folder: RunFolder) -> list[Record]:
-    try:
-        evaluations = {
-            line["generation"]: Evaluation(accuracy=line["test_accuracy"], loss=line["test_loss"])
-            for line in folder.lines("evaluations.jsonl")
-        }
-        return [
-            Record.from_line(line, evaluations.get(line["generation"]))
-            for line in folder.lines("generations.jsonl")
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"the records in {folder.path} are not those that gradlex wrote ({type(error).__name__}: {error}). "
-            "Start again in another folder."
-        ) from error
+def _records(files: Mapping[str, bytes]) -> list[Record]:
+    """The records in the two files' lines, whose checksums hold."""
+    generations, evaluations = ([parse_json(line) for line in files[name].splitlines()] for name in _RECORDS)
+    evaluated = {line["generation"]: line for line in evaluations}
+    return [Record.from_lines(line, evaluated.get(line["generation"], {})) for line in generations]

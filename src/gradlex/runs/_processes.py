@@ -2,7 +2,8 @@
 
 Local workers are spawned with the problem; its tensors reach them through shared memory, so the data exists
 once on the machine. This process is rank 0. When a worker dies, rank 0 finds out at its next batch or exchange
-and raises the worker's own error; when rank 0 dies, the workers' next batch or exchange ends them.
+and raises the worker's own error; when rank 0 dies, the workers' next batch or exchange ends them. Under torchrun
+each rank loads the data itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 import torch
@@ -25,12 +26,13 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
-from gradlex.engine import Alone, DistributedTeam, Team
+from gradlex.engine import Alone, DistributedTeam, Team, refuse_uneven
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._problem import Problem
 
 _PATIENCE = timedelta(days=7)  # candidates may train for long; a death is noticed by its closed connection
 _HANDSHAKE = timedelta(minutes=1)  # once everybody is there, connecting takes a moment
+_LOST = 75  # exit code of a worker that ends because another process has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,23 @@ class Member:
 def launched() -> bool:
     """Whether torchrun, or the caller's own program, has started this process as one of several."""
     return dist.is_initialized() or ("RANK" in os.environ and "WORLD_SIZE" in os.environ)
+
+
+def local_workers(asked: int) -> int:
+    """Processes on this machine: as many as torchrun has started where it has, else those that are asked for."""
+    if not launched():
+        return asked
+    everywhere = dist.get_world_size() if dist.is_initialized() else os.environ["WORLD_SIZE"]
+    return int(os.environ.get("LOCAL_WORLD_SIZE", everywhere))
+
+
+def refuse_processes(population: int, workers: int) -> None:
+    """Refuse a number of processes that the candidates cannot be shared out among."""
+    if dist.is_initialized():
+        workers = dist.get_world_size()
+    elif launched():
+        workers = int(os.environ["WORLD_SIZE"])
+    refuse_uneven(workers, population)
 
 
 def leading() -> bool:
@@ -75,7 +94,9 @@ def _launched(problem: Problem) -> Iterator[Member]:
         dist.init_process_group(_backend(problem.device), timeout=_PATIENCE)
     try:
         yield _placed(problem, int(os.environ.get("LOCAL_RANK", dist.get_rank())))
-    except dist.DistError as error:
+    except RunError:
+        raise
+    except RuntimeError as error:  # torch.distributed's word for a lost connection
         raise RunError(f"another process of this run has ended before its time: {error}") from error
     finally:
         if not outer:
@@ -105,12 +126,15 @@ def _started(problem: Problem, workers: int, follow: Callable[[Member], None]) -
             watch = functools.partial(_check, others)
             _meet(0, workers, folder, problem.device, watch)
             yield _placed(problem, 0, watch)
-        except RuntimeError:  # torch.distributed's word for a lost connection: say whose
-            _check(others, seconds=5)
+        except _WorkerDied:
+            raise
+        except RuntimeError as error:  # torch.distributed's word for a lost connection: say whose
+            # In a data-parallel group a lost connection looks like a failed candidate, so ask then too.
+            _check(others, seconds=1 if isinstance(error, RunError) else 5)
             raise
         finally:
             for other, _ in others:
-                other.terminate()
+                other.kill()  # nothing that a worker holds needs an orderly end
             for other, pipe in others:
                 other.join()
                 pipe.close()
@@ -128,7 +152,8 @@ def _worker(
     follow: Callable[[Member], None],
 ) -> None:
     """The life of a local worker: it follows rank 0, and tells it if something goes wrong."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; rank 0 decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # both may reach the whole group; rank 0 decides
+        signal.signal(number, signal.SIG_IGN)
 
     def watch() -> None:
         if os.getppid() != leader:
@@ -140,27 +165,48 @@ def _worker(
     except InterruptedRun:  # rank 0 says so
         pass
     except (RunError, InputError) as error:
-        sender.send(str(error))
+        sender.send((time.time(), str(error)))
         raise SystemExit(1) from error
-    except (
-        RuntimeError
-    ) as error:  # a lost connection: another process has died and its error is the one to tell
-        raise SystemExit(1) from error
+    except RuntimeError as error:  # a lost connection: the process that died has the error to tell
+        raise SystemExit(_LOST) from error
     dist.destroy_process_group()
 
 
+class _WorkerDied(RunError):
+    """A worker has ended before its time."""
+
+
 def _check(others: list[tuple[BaseProcess, Connection]], seconds: float = 0) -> None:
-    """Raise the error of a worker that has ended before its time."""
-    sentinels = {process.sentinel: (process, ours) for process, ours in others}
-    for sentinel in wait(list(sentinels), timeout=seconds):
-        process, ours = sentinels[sentinel]  # type: ignore[index]  # a sentinel is what was waited for
-        process.join()
-        if process.exitcode == 0:
-            continue
-        try:
-            raise RunError(ours.recv())
-        except EOFError:  # it had no time to say why
-            raise RunError(f"a worker ended before its time with exit code {process.exitcode}.") from None
+    """Raise the error of a worker that has ended before its time; wait so long for it to show."""
+    deadline = time.monotonic() + seconds
+    while True:
+        codes = [process.exitcode for process, _ in others if process.exitcode]
+        # A worker tells before it ends, so ask after looking. What others tell later follows from the first error.
+        reports = [report for _, ours in others for report in _received(ours)]
+        if reports:
+            raise _WorkerDied(min(reports)[1])
+        guilty = [code for code in codes if code != _LOST]
+        if guilty:
+            raise _WorkerDied(f"a worker {_end(guilty[0])}.")
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(0.05)
+    if codes:
+        raise _WorkerDied("a worker lost its connection to the others.")
+
+
+def _received(ours: Connection) -> list[tuple[float, str]]:
+    """When and why a worker has failed, where it says so."""
+    try:
+        return [ours.recv()] if ours.poll() else []
+    except (EOFError, OSError):  # it had no time to say why
+        return []
+
+
+def _end(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "was killed (SIGKILL), often for want of memory: use fewer workers, or --placement offload"
+    return f"ended before its time with exit code {code}"
 
 
 def _meet(rank: int, workers: int, folder: str, device: torch.device, watch: Callable[[], None]) -> None:

@@ -33,9 +33,17 @@ class Record:
     select_seconds: float
     evaluation: Evaluation | None = None
     """Accuracy and loss on the test samples, where this generation was evaluated."""
+    training: Evaluation | None = None
+    """Accuracy and loss on the clean training samples, in the last generation."""
 
     @classmethod
-    def of(cls, generation: Generation, recipe: Recipe, evaluation: Evaluation | None) -> Record:
+    def of(
+        cls,
+        generation: Generation,
+        recipe: Recipe,
+        evaluation: Evaluation | None,
+        training: Evaluation | None,
+    ) -> Record:
         """The record of a generation that `evolve` yielded."""
         return cls(
             generation=generation.generation,
@@ -49,25 +57,41 @@ class Record:
             train_seconds=round(generation.cost.train_seconds, 6),
             select_seconds=round(generation.cost.select_seconds, 6),
             evaluation=evaluation,
+            training=training,
         )
 
     @classmethod
-    def from_line(cls, line: dict[str, Any], evaluation: Evaluation | None) -> Record:
-        """The record that `line` wrote."""
+    def from_lines(cls, line: dict[str, Any], evaluated: dict[str, Any]) -> Record:
+        """The record that `line` and `evaluation_line` wrote."""
         survivors = tuple((used, tuple(left)) for used, left in line["survivors"])
-        return cls(**{**line, "losses": tuple(line["losses"]), "survivors": survivors}, evaluation=evaluation)
+        return cls(
+            **{**line, "losses": tuple(line["losses"]), "survivors": survivors},
+            evaluation=_evaluation(evaluated, "test"),
+            training=_evaluation(evaluated, "train"),
+        )
 
     def line(self) -> dict[str, Any]:
         """The line of generations.jsonl."""
-        return {name: value for name, value in vars(self).items() if name != "evaluation"}
+        return {name: value for name, value in vars(self).items() if name not in ("evaluation", "training")}
+
+    def evaluation_line(self) -> dict[str, Any] | None:
+        """The line of evaluations.jsonl; None where nothing was evaluated."""
+        found = {
+            f"{part}_{measure}": getattr(evaluation, measure)
+            for part, evaluation in (("test", self.evaluation), ("train", self.training))
+            if evaluation is not None
+            for measure in ("accuracy", "loss")
+        }
+        return {"generation": self.generation, **found} if found else None
 
 
-def evaluation_line(generation: int, evaluation: Evaluation) -> dict[str, Any]:
-    """A line of evaluations.jsonl."""
-    return {"generation": generation, "test_accuracy": evaluation.accuracy, "test_loss": evaluation.loss}
+def _evaluation(line: dict[str, Any], part: str) -> Evaluation | None:
+    if f"{part}_accuracy" not in line:
+        return None
+    return Evaluation(accuracy=line[f"{part}_accuracy"], loss=line[f"{part}_loss"])
 
 
-def environment(recipe: Recipe, device: torch.device, workers: int) -> dict[str, Any]:
+def environment(recipe: Recipe, device: torch.device) -> dict[str, Any]:
     """What computed the run."""
     return {
         "gradlex": __version__,
@@ -79,7 +103,6 @@ def environment(recipe: Recipe, device: torch.device, workers: int) -> dict[str,
         "device": str(device),
         "accelerator": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "threads": recipe.threads,
-        "workers": workers,
         "precision": recipe.precision,
     }
 

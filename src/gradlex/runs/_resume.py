@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from gradlex.errors import InputError
@@ -10,16 +11,27 @@ from gradlex.runs._checkpoint import checkpoints
 from gradlex.runs._folder import RunFolder
 
 _OPEN = (None, "auto")
-_BY_CONTENT = ("dataset", "init_from")  # a path may change; the fingerprint says whether what it held did
+_INTERVALS = ("evaluate_every", "checkpoint_every")
 
 
 def stored_recipe(folder: RunFolder) -> tuple[Recipe, dict[str, Any]]:
     """The resolved recipe of a run, and what it says of the data."""
-    stored = folder.read_json("recipe.json")
+    stored, path = folder.read_json("recipe.json"), folder.path / "recipe.json"
+    recipe, data = stored.get("recipe"), stored.get("data")
+    if not isinstance(recipe, dict) or not isinstance(data, dict):
+        raise InputError(f"{path} is not the recipe of a run: it lacks recipe or data.")
     try:
-        return Recipe.from_dict(stored["recipe"]), stored["data"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{folder.path / 'recipe.json'} is not the recipe of a run: {error!r}.") from error
+        return Recipe.from_dict(recipe), data
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def stored_intervals(folder: RunFolder) -> dict[str, Any]:
+    """The intervals between evaluations and checkpoints that the run was last given, where it was given any."""
+    if not (folder.path / "environment.json").exists():
+        return {}
+    stored = folder.read_json("environment.json")
+    return {name: stored[name] for name in _INTERVALS if stored.get(name) is not None}
 
 
 def continued(recipe: Recipe, folder: RunFolder) -> Recipe:
@@ -29,17 +41,19 @@ def continued(recipe: Recipe, folder: RunFolder) -> Recipe:
     far another rate.
     """
     own, _ = stored_recipe(folder)
-    asked, had = recipe.to_dict(), own.to_dict()
+    asked, had = (json.loads(json.dumps(r.to_dict())) for r in (recipe, own))  # tuples are stored as lists
     different = {
         name: value
         for name, value in asked.items()
-        if value not in _OPEN and value != had[name] and name not in _BY_CONTENT
+        # The data's path may change: its fingerprint says whether what it holds did.
+        if value not in _OPEN and value != had[name] and name != "dataset"
     }
     generations = different.pop("generations", None)
     if different:
         told = "; ".join(f"{name} is {had[name]!r}, asked for {value!r}" for name, value in different.items())
         raise InputError(
-            f"{folder.path} holds another run: {told}. Leave these out, or choose another folder."
+            f"{folder.path} holds another run: {told}. Give what the run has, go on with gradlex resume "
+            f"{folder.path}, or choose another folder."
         )
     own = own.replace(dataset=recipe.dataset)
     if generations is None:

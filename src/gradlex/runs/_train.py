@@ -12,7 +12,7 @@ from gradlex.runs._device import find_device
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._given import Data, given_problem, given_recipe
-from gradlex.runs._processes import leading
+from gradlex.runs._processes import local_workers
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
 
 
@@ -48,7 +48,7 @@ def train(
     is called with the record of every generation.
     """
     execution = Execution(
-        workers=workers,
+        workers=local_workers(workers),
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         placement=placement,
@@ -58,8 +58,8 @@ def train(
     goes_on = folder is not None and resume and folder.holds_run
     if folder is not None and goes_on:
         asked = continued(asked, folder)
-    elif folder is not None and leading():
-        folder.refuse_if_taken()
+    elif folder is not None:
+        folder.refuse_if_taken(resume=resume)
     problem = given_problem(
         model,
         data,
@@ -68,9 +68,9 @@ def train(
         test=test,
         augment=augment,
         device=find_device(device),
-        workers=workers,
+        workers=execution.workers,
         fresh=folder is None or not has_checkpoint(folder),
     )
     if folder is not None and goes_on:
         refuse_other_data(folder, problem.data)
-    return execute(problem, folder=folder, execution=execution, callback=callback)
+    return execute(problem, folder=folder, execution=execution, callback=callback, resume=resume)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradlex.population import batches, split
+
+
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(0, 2**32))
+def test_a_split_deals_every_sample_out_once_in_sizes_that_differ_by_at_most_one(samples, population, seed):
+    subsets = split(samples, population, np.random.default_rng(seed))
+    assert len(subsets) == population
+    assert sorted(np.concatenate(subsets).tolist()) == list(range(samples))
+    sizes = [len(subset) for subset in subsets]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_split_of_one_is_the_order_itself():
+    (only,) = split(20, 1, np.random.default_rng(3))
+    assert only.tolist() == np.random.default_rng(3).permutation(20).tolist()
+
+
+def test_every_sample_is_as_likely_in_every_subset():
+    counts = np.zeros((10, 3))
+    for seed in range(600):
+        for index, subset in enumerate(split(10, 3, np.random.default_rng(seed))):
+            counts[subset, index] += 1
+    expected = 600 * np.array([4, 3, 3]) / 10
+    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+
+
+@given(st.integers(1, 300), st.integers(1, 50))
+def test_batches_hold_the_subset_in_its_order(size, batch_size):
+    subset = np.random.default_rng(size).permutation(1000)[:size]
+    assert np.concatenate(batches(subset, batch_size)).tolist() == subset.tolist()
+
+
+@given(st.integers(2, 300), st.integers(2, 50))
+def test_no_batch_has_a_single_sample_and_only_the_last_departs_from_the_batch_size(size, batch_size):
+    sizes = [len(batch) for batch in batches(np.arange(size), batch_size)]
+    assert set(sizes[:-1]) <= {batch_size}
+    assert 2 <= sizes[-1] <= batch_size + 1
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(8, [4, 4]), (9, [4, 5]), (10, [4, 4, 2]), (3, [3]), (1, [1]), (5, [5])]
+)
+def test_a_last_batch_of_one_joins_the_batch_before_it(size, expected):
+    assert [len(batch) for batch in batches(np.arange(size), 4)] == expected

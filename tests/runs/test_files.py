@@ -1,0 +1,191 @@
+"""One run on disk: every file has its documented fields, and they agree with each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import safetensors.torch
+import torch
+
+import gradlex
+from gradlex import Recipe
+
+GENERATION_FIELDS = {
+    "generation",
+    "lr",
+    "losses",
+    "selected",
+    "reason",
+    "cases_used",
+    "cases_evaluated",
+    "survivors",
+    "train_seconds",
+    "select_seconds",
+}
+REASONS = {"sole_survivor", "all_failed", "exhausted", "only_candidate", "random", "best_mean"}
+
+
+def strict(text):
+    """JSON as the standard has it: no NaN, no Infinity."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def lines(path):
+    return [strict(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def run(pictures, tiny_cnn, small, tmp_path):
+    recipe = small.replace(generations=4, augment="flip", optimizer_options={"nesterov": True})
+    return gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, evaluate_every=2, out=tmp_path / "run")
+
+
+def test_the_files_of_a_finished_run_are_there_and_no_temporary_one(run):
+    names = {path.name for path in run.path.iterdir() if path.is_file()}
+    assert names >= {
+        "recipe.json",
+        "environment.json",
+        "generations.jsonl",
+        "evaluations.jsonl",
+        "model.safetensors",
+        "result.json",
+    }
+    assert not [name for name in names if name.endswith(".new")]
+
+
+def test_every_generation_has_its_line(run):
+    found = lines(run.path / "generations.jsonl")
+    assert [line["generation"] for line in found] == [0, 1, 2, 3]
+    for line, record in zip(found, run.generations, strict=True):
+        assert set(line) >= GENERATION_FIELDS
+        assert line["lr"] == run.recipe.lr_at(line["generation"])
+        assert len(line["losses"]) == 3
+        assert tuple(line["losses"]) == record.losses
+        assert line["selected"] in range(3)
+        assert line["reason"] in REASONS
+        assert 0 < line["cases_used"] <= 50
+        assert line["cases_evaluated"] >= line["cases_used"]
+        for used, left in line["survivors"]:
+            assert 0 < used <= line["cases_used"]
+            assert set(left) < {0, 1, 2}
+        if line["reason"] == "sole_survivor":
+            assert line["survivors"][-1] == [line["cases_used"], [line["selected"]]]
+        assert line["train_seconds"] >= 0
+        assert line["select_seconds"] >= 0
+
+
+def test_every_evaluation_has_its_line_and_the_last_is_the_result(run):
+    found = lines(run.path / "evaluations.jsonl")
+    assert [line["generation"] for line in found] == [1, 3]
+    result = strict((run.path / "result.json").read_text())
+    assert found[-1]["test_accuracy"] == result["test_accuracy"]
+    assert found[-1]["test_loss"] == result["test_loss"]
+    assert all(0 <= line["test_accuracy"] <= 1 for line in found)
+    assert "train_accuracy" not in found[0]
+    assert found[-1]["train_accuracy"] == result["train_accuracy"]
+
+
+def test_the_result_sums_up_the_run(run):
+    result = strict((run.path / "result.json").read_text())
+    assert result == run.result
+    assert result["generations"] == 4
+    assert result["samples_trained"] == 4 * 50
+    assert result["cases_evaluated"] == sum(record.cases_evaluated for record in run.generations)
+    assert result["parameters"] == sum(p.numel() for p in run.model.parameters())
+    assert result["train_accuracy"] == result["test_accuracy"]  # the test samples are the training samples
+    assert result["seconds"] >= 0
+    assert result["data"]["train_samples"] == result["data"]["test_samples"] == 50
+
+
+def test_the_stored_recipe_is_the_resolved_one_with_the_data_it_saw(run):
+    stored = strict((run.path / "recipe.json").read_text())
+    assert Recipe.from_dict(stored["recipe"]) == run.recipe
+    assert stored["gradlex"] == gradlex.__version__
+    assert stored["data"]["fingerprint"] == run.result["data"]["fingerprint"]
+    assert (run.recipe.dataset, run.recipe.model, run.recipe.augment) == ("given", "given", "flip")
+    for name in ("population", "momentum", "generations", "batch_size", "augment", "on_all_fail"):
+        assert stored["recipe"][name] is not None
+    assert "auto" not in stored["recipe"].values()
+
+
+@pytest.mark.parametrize(
+    ("method", "fields"),
+    [
+        ("sgd", ()),
+        ("lexicase", ("on_all_fail",)),
+        ("epsilon-lexicase", ("epsilon_mode",)),
+        ("batch-lexicase", ("case_batch",)),
+        ("downsampled-lexicase", ("share", "on_all_fail")),
+        ("informed-lexicase", ("share", "refresh", "on_all_fail")),
+        ("dalex", ("sigma",)),
+        ("plexicase", ("alpha",)),
+        ("tournament", ("tournament_size",)),
+        ("random", ()),
+    ],
+)
+def test_no_option_that_a_method_used_is_left_open(method, fields, pictures, tiny_dropout):
+    run = gradlex.train(tiny_dropout(), pictures, Recipe(selection=method, generations=2))
+    for name in ("population", "momentum", "generations", "batch_size", "augment", *fields):
+        assert getattr(run.recipe, name) is not None
+    assert run.recipe.threads != "auto"
+    assert run.recipe.precision != "auto"
+    assert Recipe.from_dict(json.loads(json.dumps(run.recipe.to_dict()))) == run.recipe
+
+
+def test_the_resolved_recipe_repeats_the_run(pictures, tiny_dropout, same):
+    open_recipe = Recipe(selection="downsampled-lexicase", generations=3, seed=5)
+    run = gradlex.train(tiny_dropout(), pictures, open_recipe)
+    again = gradlex.train(tiny_dropout(), pictures, run.recipe.replace(augment="none"))
+    assert again.recipe == run.recipe
+    assert same(run.model.state_dict(), again.model.state_dict())
+
+
+def test_the_environment_says_what_computed_the_run(run):
+    found = strict((run.path / "environment.json").read_text())
+    assert found["torch"] == torch.__version__
+    assert found["gradlex"] == gradlex.__version__
+    assert (found["threads"], found["precision"], found["device"]) == (1, "float32", "cpu")
+    assert set(found) >= {"python", "numpy", "platform", "processor", "accelerator", "workers"}
+
+
+def test_the_stored_weights_are_the_models(run, tiny_cnn, same):
+    stored = safetensors.torch.load_file(run.path / "model.safetensors")
+    assert same(stored, run.model.state_dict())
+    model = tiny_cnn()
+    model.load_state_dict(stored)
+
+
+def test_without_test_samples_only_the_training_accuracy_is_written_at_the_end(
+    pictures, tiny_cnn, small, tmp_path
+):
+    gradlex.train(tiny_cnn(), pictures, small, out=tmp_path / "run")
+    (line,) = lines(tmp_path / "run" / "evaluations.jsonl")
+    assert line["generation"] == 1
+    assert "test_accuracy" not in line
+    result = strict((tmp_path / "run" / "result.json").read_text())
+    assert result["test_accuracy"] is None
+    assert result["train_accuracy"] == line["train_accuracy"]
+
+
+def test_a_callable_augmentation_stands_as_given(pictures, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), pictures, small, augment=gradlex.data.flip(), out=tmp_path / "run")
+    assert run.recipe.augment == "given"
+
+
+def test_the_fingerprint_changes_with_any_sample_and_any_label(pictures, tiny_dropout, small):
+    def fingerprint(x, y):
+        return gradlex.train(tiny_dropout(), (x, y), small.replace(generations=1)).result["data"][
+            "fingerprint"
+        ]
+
+    x, y = pictures
+    moved, renamed = x.clone(), y.clone()
+    moved[9, 1, 3, 3] += 1e-3
+    renamed[9] = (renamed[9] + 1) % 3
+    assert len({fingerprint(x, y), fingerprint(moved, y), fingerprint(x, renamed)}) == 3
+    assert fingerprint(x, y) == fingerprint(x.clone(), y.clone())

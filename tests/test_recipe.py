@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradlex import InputError, Recipe
+
+
+@pytest.mark.parametrize("generations", [1, 2, 7, 60])
+def test_the_cosine_schedule_is_that_of_torch(generations):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=generations)
+    recipe = Recipe(lr=0.3, generations=generations)
+    for generation in range(generations):
+        assert recipe.lr_at(generation) == pytest.approx(schedule.get_last_lr()[0], rel=1e-9)
+        optimizer.step()
+        schedule.step()
+
+
+@given(generation=st.integers(0, 1000), lr=st.floats(1e-6, 1e3))
+def test_the_constant_schedule_never_changes_the_rate(generation, lr):
+    assert Recipe(lr=lr, schedule="constant").lr_at(generation) == lr
+
+
+@given(generations=st.integers(2, 300))
+def test_the_cosine_schedule_starts_at_the_rate_and_falls_to_almost_nothing_but_not_to_zero(generations):
+    recipe = Recipe(lr=0.1, generations=generations)
+    rates = [recipe.lr_at(generation) for generation in range(generations)]
+    assert rates[0] == 0.1
+    assert all(one > other > 0 for one, other in itertools.pairwise(rates))
+
+
+def test_a_cosine_rate_needs_the_number_of_generations():
+    with pytest.raises(InputError, match=r"leaves generations open.*Recipe\(generations"):
+        Recipe().lr_at(0)
+
+
+def _recipes():
+    return st.builds(
+        Recipe,
+        population=st.none() | st.integers(1, 99),
+        momentum=st.sampled_from([None, "none", "reset", "inherit"]),
+        generations=st.none() | st.integers(1, 10**6),
+        lr=st.floats(1e-9, 1e9),
+        weight_decay=st.floats(0, 1e3),
+        optimizer_options=st.dictionaries(st.text(), st.booleans() | st.floats(allow_nan=False)),
+        augment=st.none() | st.just("crop4,flip"),
+        threads=st.just("auto") | st.integers(1, 64),
+        seed=st.integers(0, 2**128),
+        share=st.none() | st.floats(0.01, 1),
+    )
+
+
+@given(_recipes())
+def test_a_recipe_comes_back_from_json_as_it_was(recipe):
+    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+def test_the_plain_form_has_every_field_in_its_order():
+    assert list(Recipe().to_dict()) == [field.name for field in dataclasses.fields(Recipe)]
+
+
+def test_an_unknown_field_is_refused_with_its_nearest_neighbour():
+    with pytest.raises(InputError, match=r"recipe field 'populaton'.*'population'"):
+        Recipe.from_dict({"populaton": 4})
+
+
+def test_a_recipe_cannot_be_changed_only_replaced():
+    recipe = Recipe()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.lr = 1.0
+    assert recipe.replace(lr=1.0).lr == 1.0
+    assert recipe.lr == 0.1
+    with pytest.raises(InputError):
+        recipe.replace(lr=-1.0)
+
+
+NOT_WHOLE = (0, -1, 1.5, True, "4", float("nan"))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "population",
+        "generations",
+        "batch_size",
+        "train_size",
+        "image_size",
+        "tournament_size",
+        "case_batch",
+        "refresh",
+        "threads",
+    ],
+)
+@pytest.mark.parametrize("value", NOT_WHOLE)
+def test_a_count_must_be_a_whole_number_from_one(field, value):
+    with pytest.raises(InputError, match=f"{field} must be a whole number of at least 1, got {value!r}"):
+        Recipe(**{field: value})
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, "0", True])
+def test_a_seed_must_be_a_whole_number_from_zero(value):
+    with pytest.raises(InputError, match=f"seed must be a whole number of at least 0, got {value!r}"):
+        Recipe(seed=value)
+
+
+@pytest.mark.parametrize("field", ["lr", "weight_decay", "width", "test_fraction"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -0.1, "1", True])
+def test_a_number_must_be_finite_and_not_negative(field, value):
+    with pytest.raises(InputError, match=f"{field} must be a finite number .*, got {value!r}"):
+        Recipe(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("lr", 0), ("width", 0), ("test_fraction", 0), ("test_fraction", 1)]
+)
+def test_the_limit_itself_is_refused_where_it_makes_no_sense(field, value):
+    with pytest.raises(InputError, match=field):
+        Recipe(**{field: value})
+
+
+def test_no_weight_decay_is_allowed():
+    assert Recipe(weight_decay=0).weight_decay == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "nearest"),
+    [
+        ("momentum", "resset", "reset"),
+        ("schedule", "cosin", "cosine"),
+        ("precision", "float-32", "float32"),
+        ("on_all_fail", "survives", "survive"),
+        ("case_error", "losses", "loss"),
+        ("epsilon_mode", "semidynamic", "semi-dynamic"),
+    ],
+)
+def test_an_unknown_word_is_told_its_nearest_neighbour(field, value, nearest):
+    with pytest.raises(InputError, match=f"unknown {field} '{value}'.*Did you mean '{nearest}'"):
+        Recipe(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["dataset", "model", "selection", "optimizer"])
+@pytest.mark.parametrize("value", ["", None, 3])
+def test_a_name_must_be_a_word(field, value):
+    with pytest.raises(InputError, match=f"{field} must be a name"):
+        Recipe(**{field: value})
+
+
+@pytest.mark.parametrize(
+    "field", ["lr", "weight_decay", "width", "seed", "threads", "schedule", "precision", "case_error"]
+)
+def test_none_is_refused_where_a_run_could_not_resolve_it(field):
+    with pytest.raises(InputError, match=f"{field}.*None"):
+        Recipe(**{field: None})
+
+
+@pytest.mark.parametrize("field", ["augment", "init_from"])
+def test_what_must_be_text_is_refused_as_anything_else(field):
+    with pytest.raises(InputError, match=field):
+        Recipe(**{field: 3})
+
+
+@pytest.mark.parametrize("field", ["compile", "deterministic"])
+@pytest.mark.parametrize("value", [None, 1, "yes"])
+def test_a_switch_is_true_or_false(field, value):
+    with pytest.raises(InputError, match=f"{field} must be True or False, got {value!r}"):
+        Recipe(**{field: value})
+
+
+@pytest.mark.parametrize("options", [None, [("nesterov", True)], "nesterov=true"])
+def test_optimizer_options_must_be_a_mapping(options):
+    with pytest.raises(InputError, match="optimizer_options must be a mapping"):
+        Recipe(optimizer_options=options)
