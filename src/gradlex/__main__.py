@@ -1,6 +1,27 @@
-"""`python -m gradlex` is the command `gradlex`."""
+"""The command `gradlex`, also as `python -m gradlex`.
 
-from gradlex.cli import main
+What it needs is imported only once signals are heard: Ctrl-C before a run has begun ends it without a traceback.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+
+def main() -> None:
+    """Run the command and exit with its code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    from gradlex.cli import main as run  # noqa: PLC0415
+
+    run()
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
 
 if __name__ == "__main__":
     main()

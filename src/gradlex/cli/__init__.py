@@ -50,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("gradlex: interrupted", file=sys.stderr)
         sys.exit(130)
+    except OSError as error:  # what no room of the house has words for: a log on a full disk
+        print(f"gradlex: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _run(commands: Mapping[str, Any], given: list[str]) -> None:

@@ -137,11 +137,12 @@ class Worker:
         install(self.model, moved(state, self.device))
         self.model.eval()
         with told("the evaluation"), settings(self.recipe), torch.inference_mode():
-            scores = [
-                torch.stack([part.cpu().double() for part in self.task.score(self.model(inputs), targets)])
-                for inputs, targets in self._clean(samples, np.arange(len(samples)))
-            ]
-        accuracy, loss = (torch.stack(scores).sum(dim=0) / len(samples)).tolist()
+            # One table for all batches: small tensors kept between a loop's large ones let the heap grow.
+            scores = torch.empty(-(-len(samples) // EVALUATION_BATCH), 2, device=self.device)
+            clean = self._clean(samples, np.arange(len(samples)))
+            for row, (inputs, targets) in zip(scores, clean, strict=True):
+                row[0], row[1] = self.task.score(self.model(inputs), targets)
+        accuracy, loss = (scores.cpu().double().sum(dim=0) / len(samples)).tolist()
         return Evaluation(accuracy=accuracy, loss=loss)
 
     def _errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
@@ -154,14 +155,14 @@ class Worker:
 
     def _asked_together(self, states: Sequence[State], cases: Indices) -> Tensor:
         present = [moved(state, self.device) for state in states]
-        columns = []
+        table = torch.empty(len(states), len(cases), device=self.device)
+        done = 0
         for inputs, targets in self._clean(self.samples, cases):
-            rows = []
-            for state in present:
+            for row, state in zip(table, present, strict=True):
                 install(self.model, state)
-                rows.append(self.task.errors(self._asked(inputs), targets))
-            columns.append(torch.stack(rows))
-        return torch.cat(columns, dim=1)
+                row[done : done + len(targets)] = self.task.errors(self._asked(inputs), targets)
+            done += len(targets)
+        return table
 
     def _augmented(self, subset: Indices, generation: int, index: int) -> Iterator[Batch]:
         rng = stream(self.recipe.seed, "augmentation", generation, index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from gradlex.data import Normalization, is_folder, load
 from gradlex.engine import Evaluation, Worker
@@ -28,6 +29,7 @@ def evaluate(
             f"{path} was trained from the library on objects of its own, which no file holds: "
             "load model.safetensors into your model and evaluate it there."
         )
+    _refuse_incomplete(path, trained_on)
     same = dataset is None or dataset == recipe.dataset
     asked = recipe if same else _other(recipe, str(dataset), trained_on["input_shape"])
     arrays = load(asked, data_dir)
@@ -56,11 +58,38 @@ def evaluate(
         )
     model = build_model(recipe, arrays)
     load_weights(model, path / "model.safetensors")
-    normalization = Normalization(**trained_on["normalization"])
+    scales = trained_on["normalization"]
+    normalization = Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
     found = find_device(device)
     test = array_samples(arrays.x_test, arrays.y_test, normalization, found)
     worker = Worker(model, test, Classification(recipe.case_error), recipe, found)
     return worker.evaluate(capture(worker.model), test)
+
+
+def _refuse_incomplete(path: Path, trained_on: dict[str, Any]) -> None:
+    if not (path / "result.json").exists():
+        raise InputError(f"{path} is not finished: go on with gradlex resume {path} first.")
+    normalization = trained_on.get("normalization")
+    scales = (
+        [normalization.get(key) for key in ("mean", "std")] if isinstance(normalization, dict) else [None]
+    )
+    fits = (
+        _numbers(trained_on.get("input_shape"))
+        and isinstance(trained_on.get("num_classes"), int)
+        and all(_numbers(scale) for scale in scales)
+        and "fingerprint" in trained_on
+        and _names(trained_on.get("class_names"))
+    )
+    if not fits:
+        raise InputError(f"{path / 'recipe.json'} does not describe the run's data as gradlex does.")
+
+
+def _numbers(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(v, int | float) for v in given)
+
+
+def _names(given: Any) -> bool:
+    return given is None or (isinstance(given, list) and all(isinstance(v, str) for v in given))
 
 
 def _other(recipe: Recipe, dataset: str, input_shape: list[int]) -> Recipe:

@@ -6,8 +6,8 @@ import multiprocessing
 import os
 import signal
 import socket
-import sys
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -54,7 +54,8 @@ class Interrupts:
         if self._count == 1:
             self.signum = number
             # Not print: the signal may have come in the middle of one.
-            os.write(sys.__stderr__.fileno(), b"gradlex: ending after this generation; once more: at once\n")
+            with suppress(OSError):
+                os.write(2, b"gradlex: ending after this generation; a second time ends it at once\n")
         elif self._count == 2:  # once only, so that a third cannot disturb the orderly end
             raise SystemExit(128 + number)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -115,7 +116,8 @@ def _started(problem: Problem, workers: int, follow: Callable[[Member], None]) -
                     target=_worker, args=(rank, workers, folder, theirs, os.getpid(), problem, follow)
                 )
                 try:
-                    process.start()
+                    with _deaf():
+                        process.start()
                 except (pickle.PicklingError, AttributeError, TypeError) as error:
                     raise InputError(
                         f"several workers need a model, data and augmentation that can be pickled: {error}. "
@@ -142,6 +144,17 @@ def _started(problem: Problem, workers: int, follow: Callable[[Member], None]) -
                 dist.destroy_process_group()
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process started inside hears neither Ctrl-C nor SIGTERM: they may reach a whole group, and rank 0 decides."""
+    resource_tracker.ensure_running()  # which would unblock them again if it started in here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _worker(
     rank: int,
     workers: int,
@@ -152,8 +165,6 @@ def _worker(
     follow: Callable[[Member], None],
 ) -> None:
     """The life of a local worker: it follows rank 0, and tells it if something goes wrong."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # both may reach the whole group; rank 0 decides
-        signal.signal(number, signal.SIG_IGN)
 
     def watch() -> None:
         if os.getppid() != leader:
