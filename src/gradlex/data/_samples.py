@@ -6,6 +6,7 @@ import copy
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,6 +78,18 @@ class ArraySamples:
         """The same samples, not copied, with another augmentation."""
         other = copy.copy(self)
         other._augment = augment
+        return other
+
+    def mapped(self, path: Path, *, write: bool) -> ArraySamples:
+        """The same samples with their inputs in a file that other processes map too; `write` fills it first."""
+        shape = self._x.shape
+        shared = torch.from_file(str(path), shared=True, size=self._x.numel(), dtype=self._x.dtype).view(
+            shape
+        )
+        if write:
+            shared.copy_(self._x)
+        other = copy.copy(self)
+        other._x = shared
         return other
 
     def to(self, device: torch.device) -> ArraySamples:

@@ -2,8 +2,7 @@
 
 Local workers are spawned with the problem; its tensors reach them through shared memory, so the data exists
 once on the machine. This process is rank 0. When a worker dies, rank 0 finds out at its next batch or exchange
-and raises the worker's own error; when rank 0 dies, the workers' next batch or exchange ends them. Under torchrun
-each rank loads the data itself.
+and raises the worker's own error; when rank 0 dies, the workers' next batch or exchange ends them.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]  # public,
 
 from gradlex.engine import Alone, DistributedTeam, Team, refuse_uneven
 from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.runs._one_copy import one_copy
 from gradlex.runs._problem import Problem
 
 _PATIENCE = timedelta(days=7)  # candidates may train for long; a death is noticed by its closed connection
@@ -94,7 +94,7 @@ def _launched(problem: Problem) -> Iterator[Member]:
     if not outer:
         dist.init_process_group(_backend(problem.device), timeout=_PATIENCE)
     try:
-        yield _placed(problem, int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+        yield _placed(one_copy(problem), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
     except RunError:
         raise
     except RuntimeError as error:  # torch.distributed's word for a lost connection
