@@ -105,6 +105,8 @@ class Recipe:
         _whole("seed", self.seed, least=0)
         if self.threads != "auto":
             _whole("threads", self.threads, least=1)
+            if self.threads > _MOST_THREADS:
+                raise InputError(f"threads must be at most {_MOST_THREADS}, got {self.threads}.")
         _number("lr", self.lr, above=0)
         _number("width", self.width, above=0)
         _number("weight_decay", self.weight_decay, least=0)
@@ -160,6 +162,8 @@ _COUNTS = (
     "case_batch",
     "refresh",
 )
+_MOST_THREADS = 1024  # more than that the threads' own library cannot always start, and ends the process
+
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         ("dataset", "model", "selection", "optimizer"), (lambda v: isinstance(v, str) and v != "", "a name")

@@ -21,6 +21,8 @@ from gradlex.errors import InputError
 Augmentation: TypeAlias = Callable[[Tensor, np.random.Generator], Tensor]
 """(N, channels, height, width) pictures, in the type of the data, and a stream -> pictures of the same shape."""
 
+_MOST_PADDING = 256  # a padded batch lies in memory as a whole
+
 
 @dataclass(frozen=True)
 class _Crop:
@@ -57,8 +59,8 @@ class _Chain:
 
 def crop(padding: int) -> Augmentation:
     """Pad each picture with `padding` zeros on every side and cut a random window of its own size."""
-    if padding < 1:
-        raise InputError(f"a random crop needs a padding of at least 1, got {padding}.")
+    if not 1 <= padding <= _MOST_PADDING:
+        raise InputError(f"a random crop needs a padding from 1 to {_MOST_PADDING}, got {padding}.")
     return _Crop(padding)
 
 
@@ -78,11 +80,11 @@ def parse_augment(text: str) -> Augmentation | None:
         return None
     steps: list[Augmentation] = []
     for word in text.split(","):
-        found = re.fullmatch(r"crop([1-9]\d*)|flip", word.strip())
+        found = re.fullmatch(r"crop([1-9]\d{0,8})|flip", word.strip())
         if not found:
             raise InputError(
                 f"unknown augmentation {word.strip()!r} in {text!r}. "
-                "Allowed: none, or crop4 (any padding) and flip, joined by a comma."
+                f"Allowed: none, or crop4 (any padding up to {_MOST_PADDING}) and flip, joined by a comma."
             )
         steps.append(crop(int(found[1])) if found[1] else flip())
     return _Chain(tuple(steps))

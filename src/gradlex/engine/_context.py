@@ -36,6 +36,11 @@ def torch_generator(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def autocast(recipe: Recipe, device: torch.device) -> torch.autocast:
-    """The recipe's precision; weights and their gradients stay as they are."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=recipe.precision == "bfloat16")
+def autocast(recipe: Recipe, device: torch.device, *, swaps: bool = False) -> torch.autocast:
+    """The recipe's precision; weights and their gradients stay as they are.
+
+    Autocast may keep its casts of the parameters until it ends, and would not notice another candidate's
+    weights behind the same parameters: where candidates are swapped inside, `swaps` forbids it.
+    """
+    enabled = recipe.precision == "bfloat16"
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled, cache_enabled=not swaps)

@@ -37,7 +37,9 @@ from gradlex.recipe import Recipe
 from gradlex.selection import Indices
 from gradlex.tasks import Task
 
-EVALUATION_BATCH = 256  # a fixed number: a network's last bits depend on its batch
+# A fixed number: a network's last bits depend on its batch. On a processor 64 to 128 pictures of 32 x 32 are asked
+# fastest (resnet20 in float32: a fifth faster than 256), since one layer's maps then stay in its cache.
+EVALUATION_BATCH = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,7 @@ class Worker:
         self.model.eval()
         # A batch is prepared once for all candidates that lie on the device; those on the host come one by one.
         groups = [states] if self._together else [[state] for state in states]
-        with settings(self.recipe), torch.inference_mode(), autocast(self.recipe, self.device):
+        with settings(self.recipe), torch.inference_mode(), autocast(self.recipe, self.device, swaps=True):
             table = torch.cat([self._asked_together(group, cases) for group in groups]).float().cpu().numpy()
         return np.where(np.isfinite(table), table, np.float32(np.inf))
 

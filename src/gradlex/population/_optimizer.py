@@ -63,6 +63,8 @@ def optimizer_keywords(recipe: Recipe, device_type: str) -> dict[str, Any]:
     elif recipe.optimizer.lower() == "sgd":
         options.setdefault("momentum", 0.9)
     if "fused" in accepted and "foreach" not in options and device_type in ("cpu", "cuda"):
+        # On a processor a fused step walks storages side by side, so a parameter, its gradient and its state must
+        # have one memory format. Autograd sees to the gradient's, and whoever restores a state to the state's.
         options.setdefault("fused", True)
     return options
 

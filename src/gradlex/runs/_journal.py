@@ -123,6 +123,8 @@ class Journal:
         recipe = self._problem.recipe
         if GIVEN in (recipe.dataset, recipe.model, recipe.augment):
             return f"; go on with: gradlex.train(..., out={str(self._folder.path)!r}, resume=True)"
+        if not self._folder.holds_run:  # the disk refused even its recipe
+            return f"; start it again with --resume into {self._folder.path}"
         return f"; go on with: gradlex resume {shlex.quote(str(self._folder.path))}"
 
     @property

@@ -94,13 +94,20 @@ def build_model(recipe: Recipe, arrays: Arrays) -> nn.Module:
         raise InputError(f"{recipe.model} needs pictures; this data has {shape[0]} plain features: use mlp.")
     flat = info is not None and not info.smallest_picture
     with torch_generator(torch_seed(recipe.seed, "initialisation"), torch.device("cpu")):
-        return build(
-            recipe.model,
-            num_classes=arrays.num_classes,
-            in_channels=math.prod(shape) if flat else shape[0],
-            image_size=min(shape[1:]) if pictures else None,
-            width=recipe.width,
-        )
+        try:
+            return build(
+                recipe.model,
+                num_classes=arrays.num_classes,
+                in_channels=math.prod(shape) if flat else shape[0],
+                image_size=min(shape[1:]) if pictures else None,
+                width=recipe.width,
+            )
+        except (MemoryError, RuntimeError, TypeError, OverflowError) as error:  # torch's words for too large
+            if info is None:  # a model of the user's, which says itself what is wrong
+                raise
+            raise InputError(
+                f"{recipe.model} of width {recipe.width:g} is too large to be made here: choose a smaller width."
+            ) from error
 
 
 def array_samples(

@@ -30,9 +30,11 @@ from gradlex.engine import Alone, DistributedTeam, Team, refuse_uneven
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._one_copy import one_copy
 from gradlex.runs._problem import Problem
+from gradlex.runs._resources import processors
 
 _PATIENCE = timedelta(days=7)  # candidates may train for long; a death is noticed by its closed connection
 _HANDSHAKE = timedelta(minutes=1)  # once everybody is there, connecting takes a moment
+_CROWD = 8  # workers a processor: each is a process of its own with torch in its memory
 _LOST = 75  # exit code of a worker that ends because another process has
 
 
@@ -65,6 +67,11 @@ def refuse_processes(population: int, workers: int) -> None:
         workers = dist.get_world_size()
     elif launched():
         workers = int(os.environ["WORLD_SIZE"])
+    elif workers > _CROWD * processors():
+        raise InputError(
+            f"{workers} workers are too many for the {processors()} processor(s) of this machine: use at most "
+            f"{_CROWD * processors()}; one a processor is fastest."
+        )
     refuse_uneven(workers, population)
 
 

@@ -40,10 +40,23 @@ def resolve_method(recipe: Recipe, device: torch.device) -> Recipe:
     """What depends on the method alone, so that it can be refused before any data is loaded."""
     recipe = _selection_options(_method(recipe))
     bind(recipe.selection, **selection_options(recipe))
-    make_optimizer(
-        recipe, nn.ParameterList([torch.zeros(1, 1)]), recipe.lr, device.type
-    )  # torch's own checks
+    _try_optimizer(recipe, device)
     return recipe
+
+
+def _try_optimizer(recipe: Recipe, device: torch.device) -> None:
+    """Take one step with the optimizer: torch checks some of its settings only then."""
+    weights = nn.ParameterList([torch.zeros(1, 1)])
+    weights[0].grad = torch.zeros(1, 1)
+    optimizer = make_optimizer(recipe, weights, recipe.lr, device.type)
+    try:
+        optimizer.step()
+    except Exception as error:  # torch raises many kinds
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"optimizer {recipe.optimizer!r} refused its settings (lr {recipe.lr:g}, weight_decay "
+            f"{recipe.weight_decay:g}, options {dict(recipe.optimizer_options)}): {reason}"
+        ) from error
 
 
 def selection_options(recipe: Recipe) -> dict[str, Any]:

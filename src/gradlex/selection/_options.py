@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 from gradlex.errors import InputError
+
+_LARGEST = sys.float_info.max  # compared with rather than math.isfinite, which a huge int overflows
 
 
 def _whole(value: Any) -> bool:
@@ -15,7 +17,11 @@ def _whole(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and _finite(value)
+
+
+def _finite(value: Any) -> bool:
+    return bool(abs(value) <= _LARGEST)
 
 
 ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
