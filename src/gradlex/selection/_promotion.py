@@ -58,7 +58,9 @@ def promoting(
                 f"promotion 'survivors' needs a selection that filters a pool case by case, one of "
                 f"{', '.join(_WITH_DEPTH)}; got {method!r}: use one of them, or promotion 'average'."
             )
-        return partial(_survivors, select=partial(select, depth=promotion_depth))
+        info = SELECTIONS[method]
+        filtered = partial(info.strategy, **{**info.options, **options}, depth=promotion_depth)
+        return partial(_survivors, select=filtered)
     if promotion == "average" or method == "random":  # the expected parent of a random choice is the average
         return partial(_average, select=select, reason=promotion)
     _refuse_inexact(method, options)
