@@ -14,7 +14,7 @@ from gradlex.selection import Choice
 def promoted(
     choice: Choice, own: Mapping[int, Candidate], parent: Parent, worker: Worker, team: Team
 ) -> Parent:
-    """The parent that `choice` makes of the candidates, `own` being this process's; the largest's memory is used."""
+    """The parent that `choice` makes of the candidates, of which `own` are here; it takes over the memory of one."""
     recipe = worker.recipe
     chosen = team.hand_over(choice.index, own)
     _average(chosen, choice, own, team)
