@@ -144,6 +144,15 @@ def test_the_average_of_identical_candidates_is_that_candidate_bit_for_bit(pictu
         assert torch.equal(parent.optimizer[name]["momentum_buffer"], values["momentum_buffer"])
 
 
+def test_the_mean_lies_where_the_largest_candidate_lay(pictures, tiny_cnn, small):
+    worker = worker_of(tiny_cnn(), pictures, small)
+    candidates = PopulationEngine(worker).train(worker.first_parent(), np.array_split(np.arange(50), 3), 0.1)
+    places = {name: tensor.data_ptr() for name, tensor in candidates._own[1].state.items()}
+    parent = candidates.promote(Choice(index=1, reason="told", weights={0: 0.2, 1: 0.5, 2: 0.3}))
+    assert {name: tensor.data_ptr() for name, tensor in parent.state.items()} == places
+    assert candidates._own == {}
+
+
 def test_a_diverged_candidate_has_no_part_in_the_mean(pictures, tiny_cnn, small):
     x, y = pictures
     x = x.clone()
