@@ -153,6 +153,13 @@ def test_the_mean_lies_where_the_largest_candidate_lay(pictures, tiny_cnn, small
     assert candidates._own == {}
 
 
+def test_the_size_of_the_pieces_changes_no_bit(pictures, tiny_cnn, small, same, monkeypatch):
+    recipe = small.replace(promotion="average", momentum="inherit")
+    whole = gradlex.train(tiny_cnn(), pictures, recipe)
+    monkeypatch.setattr("gradlex.population._promotion._PIECE", 7)
+    assert same(gradlex.train(tiny_cnn(), pictures, recipe).model.state_dict(), whole.model.state_dict())
+
+
 def test_a_diverged_candidate_has_no_part_in_the_mean(pictures, tiny_cnn, small):
     x, y = pictures
     x = x.clone()

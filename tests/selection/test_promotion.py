@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -231,5 +233,6 @@ def test_a_combination_without_a_meaning_is_refused(what):
 
 
 def test_every_method_is_tried():
-    exact = {name for name, info in SELECTIONS.items() if info.exact}
-    assert exact == set(EXACT)
+    assert {name for name, info in SELECTIONS.items() if info.exact} == set(EXACT)
+    keywords = {name: inspect.signature(info.strategy).parameters for name, info in SELECTIONS.items()}
+    assert {name for name, taken in keywords.items() if "depth" in taken} == set(FILTERS)

@@ -44,7 +44,7 @@ def _average(chosen: Candidate, choice: Choice, own: Mapping[int, Candidate], te
     """Make `chosen` the weighted mean, in place.
 
     The others' tensors come piece by piece and in the order of their indices, from whoever has them, and are let
-    go at once: no process ever holds more than the winner and a piece.
+    go at once: beside its own candidates, a process holds the winner and a piece.
     """
     weights = {index: weight for index, weight in sorted(choice.shares.items()) if index != choice.index}
     if not weights:
