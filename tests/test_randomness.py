@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from gradlex.randomness import stream, torch_seed
 
-PURPOSES = ("initialisation", "split", "augmentation", "dropout", "cases", "choice", "samples")
+PURPOSES = (
+    "initialisation",
+    "split",
+    "augmentation",
+    "dropout",
+    "cases",
+    "choice",
+    "samples",
+    "recalibration",
+)
 KEYS = st.tuples(st.sampled_from(PURPOSES), st.integers(0, 2**31), st.integers(0, 2**31))
 
 

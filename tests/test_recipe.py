@@ -95,6 +95,8 @@ NOT_WHOLE = (0, -1, 1.5, True, "4", float("nan"))
         "tournament_size",
         "case_batch",
         "refresh",
+        "promotion_cases",
+        "promotion_depth",
         "threads",
     ],
 )
@@ -104,13 +106,16 @@ def test_a_count_must_be_a_whole_number_from_one(field, value):
         Recipe(**{field: value})
 
 
+@pytest.mark.parametrize("field", ["seed", "recalibrate", "recalibrate_final"])
 @pytest.mark.parametrize("value", [-1, 0.5, "0", True])
-def test_a_seed_must_be_a_whole_number_from_zero(value):
-    with pytest.raises(InputError, match=f"seed must be a whole number of at least 0, got {value!r}"):
-        Recipe(seed=value)
+def test_a_seed_or_a_number_that_may_be_none_at_all_is_whole_and_from_zero(field, value):
+    with pytest.raises(InputError, match=f"{field} must be a whole number of at least 0, got {value!r}"):
+        Recipe(**{field: value})
 
 
-@pytest.mark.parametrize("field", ["lr", "weight_decay", "width", "test_fraction"])
+@pytest.mark.parametrize(
+    "field", ["lr", "weight_decay", "width", "test_fraction", "outer_lr", "outer_momentum", "ema"]
+)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -0.1, "1", True])
 def test_a_number_must_be_finite_and_not_negative(field, value):
     with pytest.raises(InputError, match=f"{field} must be a finite number .*, got {value!r}"):
@@ -118,7 +123,17 @@ def test_a_number_must_be_finite_and_not_negative(field, value):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("lr", 0), ("width", 0), ("test_fraction", 0), ("test_fraction", 1)]
+    ("field", "value"),
+    [
+        ("lr", 0),
+        ("width", 0),
+        ("test_fraction", 0),
+        ("test_fraction", 1),
+        ("outer_lr", 0),
+        ("outer_momentum", 1),
+        ("ema", 0),
+        ("ema", 1),
+    ],
 )
 def test_the_limit_itself_is_refused_where_it_makes_no_sense(field, value):
     with pytest.raises(InputError, match=field):
@@ -138,6 +153,7 @@ def test_no_weight_decay_is_allowed():
         ("on_all_fail", "survives", "survive"),
         ("case_error", "losses", "loss"),
         ("epsilon_mode", "semidynamic", "semi-dynamic"),
+        ("promotion", "averaged", "average"),
     ],
 )
 def test_an_unknown_word_is_told_its_nearest_neighbour(field, value, nearest):
@@ -153,7 +169,20 @@ def test_a_name_must_be_a_word(field, value):
 
 
 @pytest.mark.parametrize(
-    "field", ["lr", "weight_decay", "width", "seed", "threads", "schedule", "precision", "case_error"]
+    "field",
+    [
+        "lr",
+        "weight_decay",
+        "width",
+        "seed",
+        "threads",
+        "schedule",
+        "precision",
+        "case_error",
+        "promotion",
+        "outer_lr",
+        "recalibrate",
+    ],
 )
 def test_none_is_refused_where_a_run_could_not_resolve_it(field):
     with pytest.raises(InputError, match=f"{field}.*None"):
@@ -166,7 +195,7 @@ def test_what_must_be_text_is_refused_as_anything_else(field):
         Recipe(**{field: 3})
 
 
-@pytest.mark.parametrize("field", ["compile", "deterministic"])
+@pytest.mark.parametrize("field", ["compile", "deterministic", "outer_nesterov"])
 @pytest.mark.parametrize("value", [None, 1, "yes"])
 def test_a_switch_is_true_or_false(field, value):
     with pytest.raises(InputError, match=f"{field} must be True or False, got {value!r}"):

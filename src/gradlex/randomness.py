@@ -22,10 +22,11 @@ class _Purpose(IntEnum):
     cases = 4
     choice = 5
     samples = 6
+    recalibration = 7
 
 
 Purpose: TypeAlias = Literal[
-    "initialisation", "split", "augmentation", "dropout", "cases", "choice", "samples"
+    "initialisation", "split", "augmentation", "dropout", "cases", "choice", "samples", "recalibration"
 ]
 
 

@@ -16,6 +16,7 @@ Schedule = Literal["cosine", "constant"]
 Precision = Literal["auto", "float32", "bfloat16"]
 OnAllFail = Literal["random", "survive"]
 CaseError = Literal["correct", "loss"]
+Promotion = Literal["winner", "average", "expected", "survivors"]
 EpsilonMode = Literal["static", "semi-dynamic", "dynamic"]
 
 GIVEN = "given"
@@ -84,6 +85,24 @@ class Recipe:
     """DALex: standard deviation of the case weights before the softmax."""
     alpha: float | None = None
     """Plexicase: exponent of the probabilities."""
+    promotion: Promotion = "winner"
+    """What becomes the parent: the winner; or a mean of all, by exact chances (expected), or of lexicase's pool."""
+    promotion_cases: int | None = None
+    """Promotion expected: random cases a generation that decide the chances. None: all."""
+    promotion_depth: int | None = None
+    """Promotion survivors: cases that lexicase uses at most before its pool is averaged. None: to its end."""
+    recalibrate: int = 0
+    """Clean batches that batch norm's statistics are computed anew with after each promotion. 0: none."""
+    recalibrate_final: int = 0
+    """Clean batches for the same, once, for the final model before its evaluation. 0: none."""
+    outer_lr: float = 1.0
+    """How far the parent moves towards what is promoted: 1.0 is all the way."""
+    outer_momentum: float = 0.0
+    """Momentum of the parent's movement over generations (SlowMo, DiLoCo). 0.0: none."""
+    outer_nesterov: bool = False
+    """Nesterov's form of the outer momentum."""
+    ema: float | None = None
+    """Decay of a moving average of the parents, evaluated and saved beside them, 0.9 for example. None: none."""
     seed: int = 0
     """Where all randomness of the run is derived from."""
     threads: int | Literal["auto"] = "auto"
@@ -102,7 +121,8 @@ class Recipe:
         for name in _COUNTS:
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), least=1)
-        _whole("seed", self.seed, least=0)
+        for name in ("seed", "recalibrate", "recalibrate_final"):
+            _whole(name, getattr(self, name), least=0)
         if self.threads != "auto":
             _whole("threads", self.threads, least=1)
             if self.threads > _MOST_THREADS:
@@ -110,8 +130,11 @@ class Recipe:
         _number("lr", self.lr, above=0)
         _number("width", self.width, above=0)
         _number("weight_decay", self.weight_decay, least=0)
-        if self.test_fraction is not None:
-            _number("test_fraction", self.test_fraction, above=0, below=1)
+        _number("outer_lr", self.outer_lr, above=0)
+        _number("outer_momentum", self.outer_momentum, least=0, below=1)
+        for name in ("test_fraction", "ema"):
+            if getattr(self, name) is not None:
+                _number(name, getattr(self, name), above=0, below=1)
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed and not (value is None and name in _OPEN_CHOICES):
@@ -161,6 +184,8 @@ _COUNTS = (
     "tournament_size",
     "case_batch",
     "refresh",
+    "promotion_cases",
+    "promotion_depth",
 )
 _MOST_THREADS = 1024  # more than that the threads' own library cannot always start, and ends the process
 
@@ -169,7 +194,9 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         ("dataset", "model", "selection", "optimizer"), (lambda v: isinstance(v, str) and v != "", "a name")
     ),
     **dict.fromkeys(("augment", "init_from"), (lambda v: isinstance(v, str | None), "text or None")),
-    **dict.fromkeys(("compile", "deterministic"), (lambda v: isinstance(v, bool), "True or False")),
+    **dict.fromkeys(
+        ("compile", "deterministic", "outer_nesterov"), (lambda v: isinstance(v, bool), "True or False")
+    ),
     "optimizer_options": (lambda v: isinstance(v, Mapping), "a mapping from keywords to values"),
 }
 
@@ -180,6 +207,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "on_all_fail": get_args(OnAllFail),
     "case_error": get_args(CaseError),
     "epsilon_mode": get_args(EpsilonMode),
+    "promotion": get_args(Promotion),
 }
 _OPEN_CHOICES = ("momentum", "on_all_fail", "epsilon_mode")
 

@@ -63,10 +63,16 @@ GIVEN = {
     "compile": True,
     "deterministic": True,
     "init_from": "weights.safetensors",
+    "recalibrate": 3,
+    "recalibrate_final": 20,
+    "outer_lr": 0.7,
+    "outer_momentum": 0.9,
+    "outer_nesterov": True,
+    "ema": 0.95,
 }
 OF_METHODS = {
-    "lexicase": {"on_all_fail": "survive"},
-    "tournament": {"tournament_size": 3},
+    "lexicase": {"on_all_fail": "survive", "promotion": "survivors", "promotion_depth": 5},
+    "tournament": {"tournament_size": 3, "promotion": "expected", "promotion_cases": 50},
     "epsilon-lexicase": {"epsilon": 0.1, "epsilon_mode": "static"},
     "batch-lexicase": {"case_batch": 8},
     "informed-lexicase": {"share": 0.2, "refresh": 4},

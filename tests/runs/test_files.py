@@ -16,6 +16,8 @@ GENERATION_FIELDS = {
     "lr",
     "losses",
     "selected",
+    "weights",
+    "entropy",
     "reason",
     "cases_used",
     "cases_evaluated",

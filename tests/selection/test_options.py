@@ -18,7 +18,8 @@ def test_the_registrys_defaults_are_the_functions_own(name):
     own = {
         key: parameter.default
         for key, parameter in parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key != "first_slice"
+        # How many cases are asked at first, and the promotion's depth, are no options of a method.
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in ("first_slice", "depth")
     }
     assert own == dict(info.options)
 

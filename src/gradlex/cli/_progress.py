@@ -68,6 +68,8 @@ class Progress:
             self._before = record.generation  # a resumed run has done these already
         if record.evaluation is not None:
             self._accuracy = f", test {record.evaluation.accuracy:.2%}"
+        if record.ema is not None:
+            self._accuracy += f", average {record.ema.accuracy:.2%}"
         text = told(record) + self._accuracy
         if self._live:
             self._bar.update(self._task, completed=done, description=text)
@@ -80,7 +82,6 @@ class Progress:
 def told(record: Record) -> str:
     """One generation in a line."""
     losses = " ".join("diverged" if loss is None else f"{loss:.3f}" for loss in record.losses)
-    return (
-        f"lr {record.lr:.4f}, losses {losses}, parent {record.selected} "
-        f"({record.reason}, {record.cases_used} cases)"
-    )
+    mean = " ".join(f"{weight:.2f}" for weight in record.weights)
+    parent = f"parent {record.selected}" if record.entropy == 0 else f"parent the mean by {mean}"
+    return f"lr {record.lr:.4f}, losses {losses}, {parent} ({record.reason}, {record.cases_used} cases)"

@@ -3,6 +3,7 @@
 from gradlex.engine._context import torch_generator
 from gradlex.engine._distributed import DistributedTeam, refuse_uneven
 from gradlex.engine._engine import PopulationEngine
+from gradlex.engine._recalibration import recalibrated
 from gradlex.engine._team import Alone, Team
 from gradlex.engine._worker import Evaluation, Worker
 
@@ -13,6 +14,7 @@ __all__ = [
     "PopulationEngine",
     "Team",
     "Worker",
+    "recalibrated",
     "refuse_uneven",
     "torch_generator",
 ]

@@ -1,7 +1,8 @@
 """A team of processes on torch.distributed: candidates spread over ranks, every rank runs the same selection.
 
 Rows of losses and errors travel by a sum in which all but one addend are zero, which is exact; the chosen
-candidate travels by broadcast. So the bits do not depend on how many processes there are.
+candidate travels by broadcast, and what is averaged with it tensor by tensor, in the order of the candidates.
+So the bits do not depend on how many processes there are.
 """
 
 from __future__ import annotations
@@ -77,20 +78,45 @@ class DistributedTeam:
         rest: list[Any] = [(parent.generation, dict(parent.memory)) if self.leads else None]
         dist.broadcast_object_list(rest, src=0)
         generation, memory = rest[0]
-        given = Candidate(state=parent.state, optimizer=parent.optimizer, loss=None) if self.leads else None
-        sent = self._broadcast(given, owner=0)
-        return Parent(generation=generation, state=sent.state, optimizer=sent.optimizer, memory=memory)
+        sent = [
+            self._broadcast(
+                Candidate(state=state or {}, optimizer=optimizer, loss=None) if self.leads else None, 0
+            )
+            for state, optimizer in (
+                (parent.state, parent.optimizer),
+                (parent.outer, None),
+                (parent.ema, None),
+            )
+        ]
+        return Parent(
+            generation=generation,
+            state=sent[0].state,
+            optimizer=sent[0].optimizer,
+            memory=memory,
+            outer=sent[1].state or None,
+            ema=sent[2].state or None,
+        )
 
     def hand_over(self, index: int, candidates: Mapping[int, Candidate]) -> Candidate:
         """The chosen candidate, from its owner to everyone."""
-        owner = index % self._size if self.parallel is None else index * self._group_size
+        owner = self._owner(index)
         return self._broadcast(candidates[index] if self._rank == owner else None, owner)
+
+    def spread(self, index: int, own: Tensor | None, like: Tensor) -> Tensor:
+        """The owner's tensor, on every process; in a data-parallel group the first process is the owner."""
+        owner = self._owner(index)
+        sent = own if own is not None and self._rank == owner else torch.empty_like(like)
+        dist.broadcast(as_bytes(sent), src=owner)
+        return sent
 
     def largest(self, number: int) -> int:
         """The largest of the processes' numbers."""
         table = torch.tensor([number])
         dist.all_reduce(table, op=dist.ReduceOp.MAX)
         return int(table[0])
+
+    def _owner(self, index: int) -> int:
+        return index % self._size if self.parallel is None else index * self._group_size
 
     def _broadcast(self, given: Candidate | None, owner: int) -> Candidate:
         """First what to allocate, then the tensors, one by one and without copies."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from gradlex.engine._promotion import promoted
 from gradlex.engine._team import Alone, Team
 from gradlex.engine._worker import Candidate, Worker, told
 from gradlex.errors import RunError
@@ -67,7 +68,7 @@ class TrainedCandidates:
         losses: tuple[float | None, ...],
         seconds: float,
     ) -> None:
-        self._team, self._own, self._parent = engine.team, own, parent
+        self._engine, self._own, self._parent = engine, own, parent
         self._seconds = seconds
         self.losses = losses
         self.errors = LazyErrors(engine, parent, own, losses)
@@ -82,15 +83,10 @@ class TrainedCandidates:
         )
 
     def promote(self, choice: Choice) -> Parent:
-        """The chosen candidate as the next generation's parent; the others are let go to free their memory."""
-        chosen = self._team.hand_over(choice.index, self._own)
+        """What the choice makes the next generation's parent; the others are let go to free their memory."""
+        parent = promoted(choice, self._own, self._parent, self._engine.worker, self._engine.team)
         self._own.clear()
-        return Parent(
-            generation=self._parent.generation + 1,
-            state=chosen.state,
-            optimizer=chosen.optimizer,
-            memory=choice.memory,
-        )
+        return parent
 
 
 class LazyErrors:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.engine._worker import Candidate
@@ -14,7 +15,7 @@ from gradlex.population import Parent
 
 
 class Team(Protocol):
-    """Who trains which candidate, and the two things that travel: rows of numbers, and the parent."""
+    """Who trains which candidate, and what travels: rows of numbers, the parent, and tensors to average."""
 
     @property
     def leads(self) -> bool:
@@ -42,6 +43,10 @@ class Team(Protocol):
 
     def hand_over(self, index: int, candidates: Mapping[int, Candidate]) -> Candidate:
         """Candidate `index`, from whoever has it, on every process."""
+        ...
+
+    def spread(self, index: int, own: Tensor | None, like: Tensor) -> Tensor:
+        """A tensor of candidate `index` from whoever has it (`own` there), on every process; flat, such as `like`."""
         ...
 
     def largest(self, number: int) -> int:
@@ -72,6 +77,11 @@ class Alone:
     def hand_over(self, index: int, candidates: Mapping[int, Candidate]) -> Candidate:
         """The candidate itself."""
         return candidates[index]
+
+    def spread(self, index: int, own: Tensor | None, like: Tensor) -> Tensor:
+        """The tensor itself."""
+        assert own is not None  # every candidate is here
+        return own
 
     def largest(self, number: int) -> int:
         """The number itself."""

@@ -121,6 +121,11 @@ class Worker:
             loss=float(loss) if finite else None,
         )
 
+    @property
+    def trainable(self) -> list[str]:
+        """The names of the parameters that are trained."""
+        return [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+
     def errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
         """The (states, cases) errors on clean samples, in one copy from the device.
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
         make_optimizer,
         optimizer_keywords,
     )
-    from gradlex.population._state import capture, copy, install, moved
+    from gradlex.population._promotion import averaged, move_to_mean, moving_average, outer_step, pieces
+    from gradlex.population._state import batch_norm_statistics, capture, copy, install, moved
     from gradlex.population._subgd import Batch, all_finite, subgd
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "Parent",
     "State",
     "all_finite",
+    "averaged",
+    "batch_norm_statistics",
     "batches",
     "capture",
     "copy",
@@ -33,15 +36,20 @@ __all__ = [
     "import_state",
     "install",
     "make_optimizer",
+    "move_to_mean",
     "moved",
+    "moving_average",
     "optimizer_keywords",
+    "outer_step",
+    "pieces",
     "split",
     "subgd",
 ]
 
 _MODULES = {
     "_optimizer": ("export_state", "import_state", "make_optimizer", "optimizer_keywords"),
-    "_state": ("capture", "copy", "install", "moved"),
+    "_promotion": ("averaged", "move_to_mean", "moving_average", "outer_step", "pieces"),
+    "_state": ("batch_norm_statistics", "capture", "copy", "install", "moved"),
     "_subgd": ("Batch", "all_finite", "subgd"),
 }
 __getattr__ = lazy_attributes(

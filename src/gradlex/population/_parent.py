@@ -29,6 +29,10 @@ class Parent:
     """With `momentum="inherit"`: the chosen candidate's optimizer state; None in the first generation."""
     memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     """What the selection strategy remembers."""
+    outer: State | None = None
+    """With an outer momentum: the velocity of each trainable parameter; None in the first generation."""
+    ema: State | None = None
+    """With `ema`: the moving average of the parents; None in the first generation."""
 
 
 @dataclass(frozen=True, kw_only=True)

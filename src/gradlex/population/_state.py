@@ -32,6 +32,16 @@ def moved(state: State, device: torch.device) -> State:
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 
+def batch_norm_statistics(module: nn.Module) -> set[str]:
+    """The names of the buffers that batch norm estimates from its batches."""
+    return {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, layer in module.named_modules()
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        for name in ("running_mean", "running_var", "num_batches_tracked")
+    }
+
+
 def install(module: nn.Module, state: State) -> None:
     """Make the module compute with this state from now on, sharing its storage."""
     live = tensors(module)

@@ -1,6 +1,7 @@
 """One checkpoint: a Parent and the progress of its run, written whole or not at all, trusted only when whole.
 
-checkpoint/00000012/ holds tensors.safetensors (weights, buffers, optimizer tensors), memory.safetensors (what
+checkpoint/00000012/ holds tensors.safetensors (weights, buffers, optimizer tensors, the outer
+velocity, the moving average), memory.safetensors (what
 the selection strategy remembers) and progress.json, which has the others' checksums and its own.
 """
 
@@ -83,9 +84,13 @@ def load_checkpoint(folder: Path, like: Parent, *, inherits: bool) -> tuple[Pare
             raise DamagedError(f"{folder} holds the checkpoint of generation {generation}")
         state = _state(tensors, like, folder)
         optimizer = _optimizer(tensors, content["optimizer"], state) if inherits else None
+        outer, ema = (_like(tensors, f"{part}/", state) or None for part in ("outer", "ema"))
     except (ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
         raise DamagedError(f"{folder} cannot be read ({type(error).__name__}: {error})") from error
-    return Parent(generation=generation, state=state, optimizer=optimizer, memory=memory), progress
+    parent = Parent(
+        generation=generation, state=state, optimizer=optimizer, memory=memory, outer=outer, ema=ema
+    )
+    return parent, progress
 
 
 def _read_progress(path: Path) -> dict[str, Any]:
@@ -118,7 +123,8 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 def _tensors(parent: Parent) -> dict[str, Tensor]:
-    found = {f"state/{name}": tensor for name, tensor in parent.state.items()}
+    states = {"state": parent.state, "outer": parent.outer, "ema": parent.ema}
+    found = {f"{part}/{name}": t for part, state in states.items() for name, t in (state or {}).items()}
     for name, values in (parent.optimizer or {}).items():
         found.update({f"optimizer/{key}/{name}": v for key, v in values.items() if isinstance(v, Tensor)})
     return {name: tensor.cpu().contiguous() for name, tensor in found.items()}
@@ -143,6 +149,12 @@ def _state(tensors: dict[str, Tensor], like: Parent, folder: Path) -> State:
                 f"{_told(wanted.get(name))} in this model"
             )
     return {name: _formatted(found[name], t) for name, t in like.state.items()}
+
+
+def _like(tensors: dict[str, Tensor], prefix: str, state: State) -> State:
+    """The tensors whose labels begin so, by the rest of their labels, each in the format of the state's."""
+    found = {label.removeprefix(prefix): t for label, t in tensors.items() if label.startswith(prefix)}
+    return {name: _formatted(found[name], t) for name, t in state.items() if name in found}
 
 
 def _told(tensor: tuple[tuple[int, ...], torch.dtype] | None) -> str:

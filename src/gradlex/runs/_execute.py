@@ -16,17 +16,17 @@ from gradlex.data import Normalization
 from gradlex.engine import Evaluation, PopulationEngine, Worker
 from gradlex.errors import InputError, InterruptedRun, unknown_name
 from gradlex.evolve import evolve
-from gradlex.population import Parent, install
+from gradlex.population import Parent, State, install
 from gradlex.recipe import Recipe
+from gradlex.runs._final import shown_parent, with_state
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._interrupts import Interrupts
 from gradlex.runs._journal import Journal
 from gradlex.runs._problem import Problem
 from gradlex.runs._processes import Member, leading, members, refuse_processes
 from gradlex.runs._records import Record
-from gradlex.runs._resolve import selection_options
+from gradlex.runs._resolve import promoting_selection
 from gradlex.runs._weights import weights_bytes
-from gradlex.selection import bind
 
 Placement: TypeAlias = Literal["resident", "offload"]
 
@@ -50,6 +50,8 @@ class Run:
     """What the model's inputs were normalised by; None where they were given to it as they are."""
     path: Path | None
     """The run folder."""
+    ema: nn.Module | None = None
+    """With `Recipe.ema`: a network like `model` with the moving average of the parents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +112,15 @@ def execute(
         result = _result(member.problem, worker, parent, journal) if member.team.leads else {}
         install(worker.model, parent.state)
         worker.model.eval()
-        journal.finish(lambda: weights_bytes(worker.model), result)
+        states = {"model.safetensors": parent.state, "ema.safetensors": parent.ema}
+        journal.finish(
+            {
+                name: functools.partial(weights_bytes, worker.model, state)
+                for name, state in states.items()
+                if state is not None
+            },
+            result,
+        )
     return Run(
         model=worker.model,
         recipe=problem.recipe,
@@ -118,6 +128,7 @@ def execute(
         result=result,
         normalization=problem.normalization,
         path=folder.path if folder is not None else None,
+        ema=None if parent.ema is None else with_state(worker.model, parent.ema),
     )
 
 
@@ -145,15 +156,20 @@ def _generations(
         offload=execution.placement == "offload",
         watch=member.watch,
     )
-    select = bind(recipe.selection, **selection_options(recipe))
+    select = promoting_selection(recipe)
     parent = worker.first_parent()
     parent = team.start_from(journal.begin(parent) if team.leads else parent)
+    shown = shown_parent(worker, parent)
     for generation in evolve(parent, PopulationEngine(worker, team), select, recipe):
         parent = generation.parent
+        shown = shown_parent(worker, parent)
         last = parent.generation == recipe.generations
-        tested = _tested(problem, worker, parent, execution) if team.leads else None
-        trained = worker.evaluate(parent.state, problem.train) if team.leads and last else None
-        record = Record.of(generation, recipe, tested, trained)
+        tested, average = (
+            _tested(problem, worker, state, parent.generation, execution) if team.leads else None
+            for state in (shown.state, shown.ema)
+        )
+        trained = worker.evaluate(shown.state, problem.train) if team.leads and last else None
+        record = Record.of(generation, recipe, tested, trained, average)
         journal.add(record, parent, last=last)
         if callback is not None:
             callback(record)
@@ -163,25 +179,33 @@ def _generations(
             raise InterruptedRun(
                 signum, f"interrupted after generation {record.generation}{journal.how_to_resume}"
             )
-    return worker, parent
+    return worker, shown
 
 
-def _tested(problem: Problem, worker: Worker, parent: Parent, execution: Execution) -> Evaluation | None:
+def _tested(
+    problem: Problem, worker: Worker, state: State | None, generation: int, execution: Execution
+) -> Evaluation | None:
     """The test evaluation, where one is due: by default about twenty times a run, and always at its end."""
     generations = problem.recipe.require("generations")
     every = execution.evaluate_every or max(1, generations // 20)
-    if problem.test is None or (parent.generation % every and parent.generation != generations):
+    if state is None or problem.test is None or (generation % every and generation != generations):
         return None
-    return worker.evaluate(parent.state, problem.test)
+    return worker.evaluate(state, problem.test)
 
 
 def _result(problem: Problem, worker: Worker, parent: Parent, journal: Journal) -> dict[str, Any]:
     tested, trained = journal.records[-1].evaluation, journal.records[-1].training
+    average = journal.records[-1].ema
+    averaged = {
+        "ema_test_accuracy": None if average is None else average.accuracy,
+        "ema_test_loss": None if average is None else average.loss,
+    }
     return {
         "test_accuracy": None if tested is None else tested.accuracy,
         "test_loss": None if tested is None else tested.loss,
         "train_accuracy": None if trained is None else trained.accuracy,
         "train_loss": None if trained is None else trained.loss,
+        **({} if parent.ema is None else averaged),
         "generations": parent.generation,
         "samples_trained": parent.generation * len(problem.train),
         "cases_evaluated": sum(record.cases_evaluated for record in journal.records),

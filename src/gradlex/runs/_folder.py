@@ -21,6 +21,7 @@ _FILES = (
     "evaluations.jsonl",
     "checkpoint",
     "model.safetensors",
+    "ema.safetensors",
     "result.json",
 )
 

@@ -108,11 +108,12 @@ class Journal:
         self._guard(lambda: save_checkpoint(folder.path / "checkpoint", parent, progress))
         self._saved = parent.generation
 
-    def finish(self, weights: Callable[[], bytes], result: dict[str, Any]) -> None:
-        """Write the final model, and the result last."""
+    def finish(self, weights: Mapping[str, Callable[[], bytes]], result: dict[str, Any]) -> None:
+        """Write the files of final weights, and the result last."""
         if self._folder is not None and not self._finished:
             folder = self._folder
-            self._guard(lambda: folder.write_bytes("model.safetensors", weights()))
+            for name, content in weights.items():
+                self._guard(functools.partial(folder.write_bytes, name, content()))
             self._guard(lambda: folder.write_json("result.json", result))
 
     @property
@@ -139,7 +140,11 @@ class Journal:
         self._folder.write_json(
             "environment.json", {**environment(recipe, self._problem.device), **self._how}
         )
-        for name in ("result.json", "model.safetensors"):  # of a run that is being made longer
+        for name in (
+            "result.json",
+            "model.safetensors",
+            "ema.safetensors",
+        ):  # of a run that is being made longer
             self._folder.remove(name)
         stored = {"gradlex": __version__, "recipe": recipe.to_dict(), "data": self._problem.data}
         if not self._folder.holds_run or self._folder.read_json("recipe.json")["recipe"] != stored["recipe"]:

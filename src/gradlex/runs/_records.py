@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,11 @@ class Record:
     losses: tuple[float | None, ...]
     """Mean training loss of each candidate; None where it diverged."""
     selected: int
+    """The candidate that became the parent, or has the largest weight in it."""
+    weights: tuple[float, ...]
+    """Each candidate's part in the parent."""
+    entropy: float
+    """Of the weights, in nats: 0 where the parent is one candidate."""
     reason: str
     cases_used: int
     cases_evaluated: int
@@ -35,6 +41,8 @@ class Record:
     """Accuracy and loss on the test samples, where this generation was evaluated."""
     training: Evaluation | None = None
     """Accuracy and loss on the clean training samples, in the last generation."""
+    ema: Evaluation | None = None
+    """What `evaluation` is, of the parents' moving average."""
 
     @classmethod
     def of(
@@ -43,13 +51,17 @@ class Record:
         recipe: Recipe,
         evaluation: Evaluation | None,
         training: Evaluation | None,
+        ema: Evaluation | None = None,
     ) -> Record:
         """The record of a generation that `evolve` yielded."""
+        shares = generation.choice.shares
         return cls(
             generation=generation.generation,
             lr=recipe.lr_at(generation.generation),
             losses=tuple(generation.losses),
             selected=generation.choice.index,
+            weights=tuple(shares.get(index, 0.0) for index in range(len(generation.losses))),
+            entropy=sum(-share * math.log(share) for share in shares.values()),
             reason=generation.choice.reason,
             cases_used=generation.choice.cases_used,
             cases_evaluated=generation.cost.cases_evaluated,
@@ -58,27 +70,37 @@ class Record:
             select_seconds=round(generation.cost.select_seconds, 6),
             evaluation=evaluation,
             training=training,
+            ema=ema,
         )
 
     @classmethod
     def from_lines(cls, line: dict[str, Any], evaluated: dict[str, Any]) -> Record:
         """The record that `line` and `evaluation_line` wrote."""
+        winner = (float(index == line["selected"]) for index in range(len(line["losses"])))
         survivors = tuple((used, tuple(left)) for used, left in line["survivors"])
         return cls(
-            **{**line, "losses": tuple(line["losses"]), "survivors": survivors},
+            **{
+                **line,
+                "losses": tuple(line["losses"]),
+                "weights": tuple(line.get("weights", winner)),  # a run begun before there were any
+                "entropy": line.get("entropy", 0.0),
+                "survivors": survivors,
+            },
             evaluation=_evaluation(evaluated, "test"),
             training=_evaluation(evaluated, "train"),
+            ema=_evaluation(evaluated, "ema"),
         )
 
     def line(self) -> dict[str, Any]:
         """The line of generations.jsonl."""
-        return {name: value for name, value in vars(self).items() if name not in ("evaluation", "training")}
+        apart = ("evaluation", "training", "ema")
+        return {name: value for name, value in vars(self).items() if name not in apart}
 
     def evaluation_line(self) -> dict[str, Any] | None:
         """The line of evaluations.jsonl; None where nothing was evaluated."""
         found = {
             f"{part}_{measure}": getattr(evaluation, measure)
-            for part, evaluation in (("test", self.evaluation), ("train", self.training))
+            for part, evaluation in (("test", self.evaluation), ("train", self.training), ("ema", self.ema))
             if evaluation is not None
             for measure in ("accuracy", "loss")
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -13,7 +12,7 @@ from gradlex.errors import InputError, unknown_name
 from gradlex.population import make_optimizer
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs._resources import choose_threads, native_bfloat16
-from gradlex.selection import SELECTIONS, bind
+from gradlex.selection import SELECTIONS, Selection, promoting
 
 _OPTIONS = sorted({option for info in SELECTIONS.values() for option in info.options})
 
@@ -39,9 +38,24 @@ def resolve(recipe: Recipe, facts: Facts) -> Recipe:
 def resolve_method(recipe: Recipe, device: torch.device) -> Recipe:
     """What depends on the method alone, so that it can be refused before any data is loaded."""
     recipe = _selection_options(_method(recipe))
-    bind(recipe.selection, **selection_options(recipe))
+    promoting_selection(recipe)
+    if recipe.outer_nesterov and recipe.outer_momentum == 0:
+        raise InputError(
+            "outer_nesterov is a form of the outer momentum, which is 0: set outer_momentum, or leave it out."
+        )
     _try_optimizer(recipe, device)
     return recipe
+
+
+def promoting_selection(recipe: Recipe) -> Selection:
+    """The recipe's selection method and promotion with their options; combinations without a meaning are refused."""
+    return promoting(
+        recipe.promotion,
+        recipe.selection,
+        promotion_cases=recipe.promotion_cases,
+        promotion_depth=recipe.promotion_depth,
+        **{option: getattr(recipe, option) for option in SELECTIONS[recipe.selection].options},
+    )
 
 
 def _try_optimizer(recipe: Recipe, device: torch.device) -> None:
@@ -57,11 +71,6 @@ def _try_optimizer(recipe: Recipe, device: torch.device) -> None:
             f"optimizer {recipe.optimizer!r} refused its settings (lr {recipe.lr:g}, weight_decay "
             f"{recipe.weight_decay:g}, options {dict(recipe.optimizer_options)}): {reason}"
         ) from error
-
-
-def selection_options(recipe: Recipe) -> dict[str, Any]:
-    """The fields that belong to the recipe's selection method."""
-    return {option: getattr(recipe, option) for option in SELECTIONS[recipe.selection].options}
 
 
 def _method(recipe: Recipe) -> Recipe:
@@ -112,6 +121,11 @@ def _training(recipe: Recipe, facts: Facts) -> Recipe:
         raise InputError(
             f"population {population} is more than half of the {facts.num_samples} samples: each candidate needs "
             "at least two."
+        )
+    if recipe.promotion_cases is not None and recipe.promotion_cases > facts.num_samples:
+        raise InputError(
+            f"promotion_cases {recipe.promotion_cases} is more than the {facts.num_samples} training cases: give "
+            "fewer, or leave it out to use all."
         )
     augment = facts.dataset.augment if recipe.augment is None else recipe.augment
     if augment != GIVEN:

@@ -10,18 +10,18 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from gradlex.errors import InputError
-from gradlex.population import capture
+from gradlex.population import State, capture
 
 
-def persistent(model: nn.Module) -> dict[str, Tensor]:
-    """The model's parameters and persistent buffers on the host, contiguous."""
+def persistent(model: nn.Module, state: State | None = None) -> dict[str, Tensor]:
+    """The model's parameters and persistent buffers, or those of another state, on the host, contiguous."""
     kept = set(model.state_dict())
-    return {name: t.cpu().contiguous() for name, t in capture(model).items() if name in kept}
+    return {name: t.cpu().contiguous() for name, t in (state or capture(model)).items() if name in kept}
 
 
-def weights_bytes(model: nn.Module) -> bytes:
-    """What model.safetensors holds."""
-    return safetensors.torch.save(persistent(model))
+def weights_bytes(model: nn.Module, state: State) -> bytes:
+    """What model.safetensors holds of a state of the model."""
+    return safetensors.torch.save(persistent(model, state))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

@@ -9,6 +9,7 @@ from gradlex.selection._lexicase import OnAllFail, lexicase
 from gradlex.selection._parents import select_parents
 from gradlex.selection._plexicase import plexicase
 from gradlex.selection._probabilities import selection_probabilities
+from gradlex.selection._promotion import promoting
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Selection
 from gradlex.selection._random import random
 from gradlex.selection._registry import SELECTIONS, SelectionInfo, bind
@@ -34,6 +35,7 @@ __all__ = [
     "informed_lexicase",
     "lexicase",
     "plexicase",
+    "promoting",
     "random",
     "select_parents",
     "selection_probabilities",

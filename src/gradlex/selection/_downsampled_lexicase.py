@@ -21,9 +21,11 @@ def downsampled_lexicase(
     *,
     share: float = 0.1,
     on_all_fail: OnAllFail = "random",
+    depth: int | None = None,
 ) -> Choice:
     """Lexicase on the first `share` of the order, which is a random sample in a random order."""
-    return lexicase(cases[: sample_size(share, len(cases))], errors, rng, on_all_fail=on_all_fail)
+    sample = cases[: sample_size(share, len(cases))]
+    return lexicase(sample, errors, rng, on_all_fail=on_all_fail, depth=depth)
 
 
 def sample_size(share: float, cases: int) -> int:

@@ -34,6 +34,7 @@ def informed_lexicase(
     share: float = 0.1,
     refresh: int = 10,
     on_all_fail: OnAllFail = "random",
+    depth: int | None = None,
 ) -> Choice:
     """Lexicase on a farthest-first sample of a `share` of the cases."""
     memory = errors.memory
@@ -45,7 +46,7 @@ def informed_lexicase(
     solved = memory["solved"].astype(np.uint8, copy=False)
     sample = farthest_first(solved, sample_size(share, len(cases)), rng)
     # The order of the cases had no part in the sample, so what it says of the sample's order is random.
-    choice = lexicase(cases[np.isin(cases, sample)], errors, rng, on_all_fail=on_all_fail)
+    choice = lexicase(cases[np.isin(cases, sample)], errors, rng, on_all_fail=on_all_fail, depth=depth)
     return Choice(
         index=choice.index,
         reason=choice.reason,

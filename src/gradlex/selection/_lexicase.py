@@ -23,11 +23,13 @@ def lexicase(
     rng: np.random.Generator,
     *,
     on_all_fail: OnAllFail = "random",
+    depth: int | None = None,
     first_slice: int = FIRST_SLICE,
 ) -> Choice:
     """Filter the pool case by case until one candidate is left (Algorithm 1, the inner loop).
 
     `on_all_fail="random"` is meant for 0/1 errors; with graded errors use "survive", the classic rule.
+    `depth` ends it after that many cases at most.
     `first_slice` says how many cases are evaluated at first and never changes the answer.
     """
     pool = errors.candidates
@@ -39,7 +41,7 @@ def lexicase(
 
     if len(pool) == 1:
         return choose(int(pool[0]), "only_candidate")
-    for part in slices(cases, first_slice):
+    for part in slices(cases[:depth], first_slice):
         table = errors(part, pool)  # (pool, cases)
         best = table.min(axis=0)
         start = used

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 from gradlex.errors import InputError
-
-_LARGEST = sys.float_info.max  # compared with rather than math.isfinite, which a huge int overflows
 
 
 def _whole(value: Any) -> bool:
@@ -21,7 +19,10 @@ def _number(value: Any) -> bool:
 
 
 def _finite(value: Any) -> bool:
-    return bool(abs(value) <= _LARGEST)
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {

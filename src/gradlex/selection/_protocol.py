@@ -54,6 +54,13 @@ class Choice:
     """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
     memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     """Arrays that the same strategy gets back in the next generation as `errors.memory`."""
+    weights: Mapping[int, float] | None = None
+    """Candidates whose mean becomes the parent, by their weights above 0, which sum to 1. None: `index` alone."""
+
+    @property
+    def shares(self) -> Mapping[int, float]:
+        """Every part in the parent, also where it is one candidate."""
+        return {self.index: 1.0} if self.weights is None else self.weights
 
 
 class Selection(Protocol):

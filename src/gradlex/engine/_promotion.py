@@ -1,0 +1,58 @@
+"""From a generation's candidates to the next parent, on one process or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gradlex.engine._recalibration import recalibrated
+from gradlex.engine._team import Team
+from gradlex.engine._worker import Candidate, Worker
+from gradlex.population import Parent, averaged, move_to_mean, moving_average, outer_step, pieces
+from gradlex.selection import Choice
+
+
+def promoted(
+    choice: Choice, own: Mapping[int, Candidate], parent: Parent, worker: Worker, team: Team
+) -> Parent:
+    """The parent that `choice` makes of the candidates, of which `own` are here; it takes over the memory of one."""
+    recipe = worker.recipe
+    chosen = team.hand_over(choice.index, own)
+    _average(chosen, choice, own, team)
+    outer = outer_step(
+        parent.state,
+        chosen.state,
+        parent.outer,
+        worker.trainable,
+        lr=recipe.outer_lr,
+        momentum=recipe.outer_momentum,
+        nesterov=recipe.outer_nesterov,
+    )
+    state = chosen.state
+    if recipe.recalibrate:
+        state = recalibrated(worker, state, recipe.recalibrate, parent.generation)
+    return Parent(
+        generation=parent.generation + 1,
+        state=state,
+        optimizer=chosen.optimizer,
+        memory=choice.memory,
+        outer=outer,
+        ema=None if recipe.ema is None else moving_average(parent.ema, state, recipe.ema),
+    )
+
+
+def _average(chosen: Candidate, choice: Choice, own: Mapping[int, Candidate], team: Team) -> None:
+    """Make `chosen` the weighted mean, in place.
+
+    The others' tensors come piece by piece and in the order of their indices, from whoever has them, and are let
+    go at once: beside its own candidates, a process holds the winner and a piece.
+    """
+    weights = {index: weight for index, weight in sorted(choice.shares.items()) if index != choice.index}
+    if not weights:
+        return
+    others = {i: averaged(own[i].state, own[i].optimizer) for i in weights if i in own}
+    for place, tensor in averaged(chosen.state, chosen.optimizer).items():
+        # A parameter that a candidate never used has no optimizer state there: it follows the others.
+        mine = {i: pieces(tensors.get(place, tensor), tensor) for i, tensors in others.items()}
+        for number, piece in enumerate(pieces(tensor, tensor)):
+            parts = {i: mine[i][number] if i in mine else None for i in weights}
+            move_to_mean(piece, ((weights[i], team.spread(i, part, piece)) for i, part in parts.items()))

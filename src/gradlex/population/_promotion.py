@@ -1,0 +1,107 @@
+"""From trained candidates to the parent: a weighted mean, the outer step, the moving average over generations.
+
+Everything is computed in float64, element by element, and stored in the tensor's own type, so that neither the
+number of threads nor that of processes can change a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from gradlex.population._parent import OptimizerState, State
+from gradlex.population._state import copy
+
+_PIECE = 1 << 20
+"""Elements that are averaged at once, so that a large tensor needs no large copies of itself in float64."""
+
+
+def averaged(state: State, optimizer: OptimizerState | None) -> dict[tuple[str, ...], Tensor]:
+    """Every tensor of a candidate that a mean is taken of, by its place.
+
+    Whole numbers are not (batch counts), nor what an optimizer counts for a parameter (its steps).
+    """
+    found: dict[tuple[str, ...], Tensor] = {
+        ("state", name): tensor for name, tensor in state.items() if _fractional(tensor)
+    }
+    for name, values in (optimizer or {}).items():
+        for key, value in values.items():
+            if isinstance(value, Tensor) and _fractional(value) and (value.ndim or not state[name].ndim):
+                found["optimizer", name, key] = value
+    return {place: tensor for place, tensor in found.items() if tensor.numel()}
+
+
+def pieces(tensor: Tensor, like: Tensor) -> Sequence[Tensor]:
+    """The tensor's elements in the memory order of `like`, piece by piece; views of it where that is its own."""
+    if tensor.stride() != like.stride():
+        tensor = torch.empty_like(like).copy_(tensor)
+    return torch.split(tensor.as_strided((tensor.numel(),), (1,)), _PIECE)
+
+
+def move_to_mean(reference: Tensor, others: Iterable[tuple[float, Tensor]]) -> None:
+    """Make `reference` the weighted mean of itself and `others`, given as weight and tensor; weights sum to 1.
+
+    As reference + sum of weight x (other - reference), identical tensors give themselves, bit for bit.
+    """
+    start = _wide(reference)
+    shift = torch.zeros_like(start)
+    for weight, other in others:
+        # What is equal adds nothing: a mask of -inf minus itself would be NaN. Multiplied, then added: one step
+        # for both may round otherwise at the end of a thread's part.
+        given = _wide(other)
+        shift.add_((given - start).masked_fill_(given == start, 0).mul_(weight))
+    reference.copy_(torch.where(shift == 0, start, start + shift))
+
+
+def outer_step(
+    parent: State,
+    promoted: State,
+    velocity: State | None,
+    names: Iterable[str],
+    *,
+    lr: float,
+    momentum: float,
+    nesterov: bool,
+) -> State | None:
+    """Move the parent's parameters towards what is promoted (SlowMo, Wang et al. 2020; DiLoCo, Douillard et al. 2023).
+
+    `promoted` is changed in place; returned is the velocity for the next generation, None without momentum. With
+    d = promoted - parent and v <- momentum v + d, the parent becomes parent + lr v, or, in Nesterov's form,
+    parent + lr (d + momentum v). A rate of 1 without momentum is `promoted` itself.
+    """
+    if lr == 1 and momentum == 0:
+        return None
+    moving: dict[str, Tensor] = {}
+    for name in names:
+        target = promoted[name]
+        start = _wide(parent[name].to(target.device))
+        delta = _wide(target) - start
+        speed = delta if velocity is None else momentum * _wide(velocity[name].to(target.device)) + delta
+        step = delta + momentum * speed if nesterov else speed
+        target.copy_(start + lr * step)
+        moving[name] = speed.to(target)
+    return moving if momentum else None
+
+
+def moving_average(average: State | None, state: State, decay: float) -> State:
+    """decay x average + (1 - decay) x state; whole numbers are the state's. It begins with the first state."""
+    if average is None:
+        return copy(state)
+    return {
+        name: (decay * _wide(average[name].to(tensor.device)) + (1 - decay) * _wide(tensor)).to(tensor)
+        if _fractional(tensor)
+        else tensor.clone()
+        for name, tensor in state.items()
+    }
+
+
+def _fractional(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """The tensor in double precision; on the host where its device has none."""
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.to("cpu" if tensor.device.type == "mps" else tensor.device, dtype)

@@ -1,0 +1,247 @@
+"""Promotion, outer step, recalibration and moving average in a whole run: recorded, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+from torch.optim.swa_utils import update_bn
+
+import gradlex
+from gradlex import InputError, Recipe
+from gradlex.randomness import stream
+
+EVERYTHING = {
+    "momentum": "inherit",
+    "generations": 5,
+    "lr": 0.05,
+    "outer_lr": 0.9,
+    "outer_momentum": 0.5,
+    "ema": 0.6,
+    "recalibrate": 1,
+    "recalibrate_final": 2,
+}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def without_seconds(path):
+    return [{k: v for k, v in line.items() if "seconds" not in k} for line in lines(path)]
+
+
+@pytest.mark.parametrize("promotion", ["winner", "average", "expected", "survivors"])
+def test_weights_and_their_entropy_are_recorded(promotion, pictures, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), pictures, small.replace(promotion=promotion), out=tmp_path / "run")
+    for line, record in zip(lines(tmp_path / "run" / "generations.jsonl"), run.generations, strict=True):
+        weights = line["weights"]
+        assert tuple(weights) == record.weights
+        assert len(weights) == 3
+        assert sum(weights) == pytest.approx(1)
+        assert weights[line["selected"]] == max(weights)
+        assert line["entropy"] == record.entropy == pytest.approx(-sum(w * math.log(w) for w in weights if w))
+        assert math.copysign(1, line["entropy"]) == 1
+        if promotion == "winner":
+            assert (sorted(weights), line["entropy"]) == ([0, 0, 1], 0)
+        if promotion == "average":
+            assert (weights, line["reason"], line["cases_evaluated"]) == ([1 / 3] * 3, "average", 0)
+    assert run.recipe.promotion == promotion
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("promotion", ["average", "expected", "winner"])
+@pytest.mark.parametrize("done", [1, 3, 4])
+def test_a_resumed_run_equals_the_uninterrupted_one(
+    done, promotion, pictures, tiny_cnn, small, same, tmp_path
+):
+    recipe = small.replace(**EVERYTHING, promotion=promotion)
+    whole = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "whole")
+
+    def stop(record):
+        if record.generation + 1 == done:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "run", callback=stop)
+    again = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "run", resume=True)
+    assert same(again.model.state_dict(), whole.model.state_dict())
+    assert same(again.ema.state_dict(), whole.ema.state_dict())
+    for name in ("model.safetensors", "ema.safetensors", "evaluations.jsonl"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    one, other = (without_seconds(tmp_path / where / "generations.jsonl") for where in ("run", "whole"))
+    assert one == other
+    kept = "checkpoint/00000005/tensors.safetensors"
+    tensors, expected = (safetensors.torch.load_file(tmp_path / w / kept) for w in ("run", "whole"))
+    assert same(tensors, expected)
+    assert {label.partition("/")[0] for label in tensors} == {"state", "optimizer", "outer", "ema"}
+
+
+def test_a_finished_run_is_given_back_as_it_was_returned(pictures, tiny_cnn, small, same, tmp_path):
+    recipe = small.replace(**EVERYTHING, promotion="average")
+    first, second = (
+        gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "run", resume=True)
+        for _ in range(2)
+    )
+    assert same(first.model.state_dict(), second.model.state_dict())
+    assert same(first.ema.state_dict(), second.ema.state_dict())
+    assert second.generations == first.generations
+    assert second.result["ema_test_accuracy"] == first.result["ema_test_accuracy"]
+
+
+def test_a_run_made_longer_equals_one_that_was_long_from_the_start(pictures, tiny_cnn, small, same, tmp_path):
+    recipe = small.replace(**{**EVERYTHING, "schedule": "constant"}, promotion="average")
+    whole = gradlex.train(tiny_cnn(), pictures, recipe)
+    gradlex.train(tiny_cnn(), pictures, recipe.replace(generations=3), out=tmp_path / "run")
+    longer = gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path / "run", resume=True)
+    assert same(longer.model.state_dict(), whole.model.state_dict())
+    assert same(longer.ema.state_dict(), whole.ema.state_dict())
+
+
+def test_a_run_recorded_before_there_were_weights_goes_on(pictures, tiny_cnn, small):
+    run = gradlex.train(tiny_cnn(), pictures, small)
+    record = run.generations[0]
+    old = {name: value for name, value in record.line().items() if name not in ("weights", "entropy")}
+    assert type(record).from_lines(json.loads(json.dumps(old)), {}) == record
+
+
+def test_the_average_is_evaluated_and_saved_beside_the_parent(pictures, tiny_cnn, small, same, tmp_path):
+    recipe = small.replace(generations=4, ema=0.5)
+    run = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, evaluate_every=2, out=tmp_path / "run")
+    found = lines(tmp_path / "run" / "evaluations.jsonl")
+    assert [line["generation"] for line in found] == [1, 3]
+    assert all({"ema_accuracy", "ema_loss", "test_accuracy"} <= set(line) for line in found)
+    assert found[-1]["ema_accuracy"] == run.result["ema_test_accuracy"]
+    assert found[-1]["ema_loss"] == run.result["ema_test_loss"]
+    assert run.result["ema_test_loss"] != run.result["test_loss"]
+    stored = safetensors.torch.load_file(tmp_path / "run" / "ema.safetensors")
+    assert same(stored, run.ema.state_dict())
+    assert not run.ema.training
+    with torch.inference_mode():
+        outputs = run.ema(pictures[0])
+    assert (outputs.argmax(1) == pictures[1]).double().mean() == pytest.approx(
+        run.result["ema_test_accuracy"]
+    )
+    assert nn.functional.cross_entropy(outputs, pictures[1]) == pytest.approx(
+        run.result["ema_test_loss"], rel=1e-5
+    )
+
+
+def test_without_a_moving_average_there_is_no_trace_of_it(pictures, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), pictures, small, test=pictures, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "ema.safetensors").exists()
+    assert not [name for name in run.result if "ema" in name]
+    assert not [
+        name for line in lines(tmp_path / "run" / "evaluations.jsonl") for name in line if "ema" in name
+    ]
+    tensors = safetensors.torch.load_file(
+        tmp_path / "run" / "checkpoint" / "00000002" / "tensors.safetensors"
+    )
+    assert all(label.startswith("state/") for label in tensors)
+
+
+def test_without_test_samples_the_average_has_no_test_accuracy(pictures, tiny_cnn, small):
+    run = gradlex.train(tiny_cnn(), pictures, small.replace(ema=0.5))
+    assert run.result["ema_test_accuracy"] is None
+    assert run.ema is not None
+
+
+def test_the_final_model_is_recalibrated_once_and_the_checkpoint_is_not(
+    pictures, tiny_cnn, small, same, tmp_path, one_thread
+):
+    x, _ = pictures
+    recipe = small.replace(promotion="average", ema=0.5)
+    plain = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "plain")
+    run = gradlex.train(
+        tiny_cnn(), pictures, recipe.replace(recalibrate_final=3), test=pictures, out=tmp_path / "run"
+    )
+    drawn = stream(recipe.seed, "recalibration", 2, 1).permutation(50)[:24]
+    for found, given in ((run.model, plain.model), (run.ema, plain.ema)):
+        before = given.state_dict()
+        update_bn((x[p].contiguous(memory_format=torch.channels_last) for p in np.split(drawn, 3)), given)
+        assert same(found.state_dict(), given.state_dict())
+        assert found[1].num_batches_tracked == 3
+        assert torch.equal(found[0].weight, before["0.weight"])
+    kept = "checkpoint/00000002/tensors.safetensors"
+    assert same(*(safetensors.torch.load_file(tmp_path / where / kept) for where in ("run", "plain")))
+    assert same(safetensors.torch.load_file(tmp_path / "run" / "model.safetensors"), run.model.state_dict())
+    # What is evaluated is what is returned.
+    with torch.inference_mode():
+        loss = nn.functional.cross_entropy(run.model(x), pictures[1]).item()
+    assert run.result["test_loss"] == pytest.approx(loss, rel=1e-5)
+    assert run.result["train_loss"] == pytest.approx(loss, rel=1e-5)
+    assert run.generations[0] == type(run.generations[0])(
+        **{
+            **vars(plain.generations[0]),
+            **{k: v for k, v in vars(run.generations[0]).items() if "seconds" in k},
+        }
+    )
+
+
+REFUSED = {
+    "cases without expected": (
+        {"promotion_cases": 5},
+        "promotion_cases belongs to promotion 'expected', got 5",
+    ),
+    "more cases than there are": (
+        {"promotion": "expected", "promotion_cases": 21},
+        "promotion_cases 21 is more than the 20 training cases: give fewer",
+    ),
+    "depth without survivors": (
+        {"promotion": "average", "promotion_depth": 5},
+        "promotion_depth belongs to promotion 'survivors', got 5 with promotion 'average'",
+    ),
+    "survivors of a tournament": (
+        {"promotion": "survivors", "selection": "tournament"},
+        "'survivors' needs .*; got 'tournament'",
+    ),
+    "expected dalex": ({"promotion": "expected", "selection": "dalex"}, "exact probabilities .*got 'dalex'"),
+    "expected with the pool's own epsilon": (
+        {"promotion": "expected", "selection": "epsilon-lexicase", "epsilon_mode": "dynamic"},
+        "got 'epsilon-lexicase'",
+    ),
+    "nesterov without a momentum": (
+        {"outer_nesterov": True},
+        "outer momentum, which is 0: set outer_momentum",
+    ),
+    "sgd with cases": ({"selection": "sgd", "promotion_cases": 5}, "promotion_cases belongs to"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_combination_without_a_meaning_is_refused(what, tmp_path):
+    fields, told = REFUSED[what]
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+    data = torch.zeros(20, 1, 2, 2), torch.arange(20) % 3
+    with pytest.raises(InputError, match=told):
+        gradlex.train(net, data, Recipe(**{"generations": 1, **fields}), out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_expected_with_a_fixed_epsilon_is_taken(pictures, tiny_dropout, small):
+    recipe = small.replace(
+        promotion="expected",
+        selection="epsilon-lexicase",
+        epsilon_mode="dynamic",
+        epsilon=0.1,
+        case_error="loss",
+    )
+    assert gradlex.train(tiny_dropout(), pictures, recipe).generations[0].reason == "expected"
+
+
+@pytest.mark.parametrize("field", ["promotion", "outer_momentum", "recalibrate"])
+def test_a_run_is_not_resumed_with_another_promotion(field, pictures, tiny_dropout, small, tmp_path):
+    other = {"promotion": "average", "outer_momentum": 0.5, "recalibrate": 2}[field]
+    gradlex.train(tiny_dropout(), pictures, small, out=tmp_path / "run")
+    with pytest.raises(InputError, match=f"{field} is .*, asked for {other!r}"):
+        gradlex.train(
+            tiny_dropout(), pictures, small.replace(**{field: other}), out=tmp_path / "run", resume=True
+        )
