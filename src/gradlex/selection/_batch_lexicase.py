@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, pick
+from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Trail, pick
 from gradlex.selection._slices import FIRST_SLICE, LARGEST_SLICE, slices
 from gradlex.selection._table import TableErrors
 
@@ -24,14 +24,9 @@ def batch_lexicase(
 ) -> Choice:
     """Filter the pool batch by batch of `case_batch` cases until one candidate is left."""
     pool = errors.candidates
-    used = 0
-    trail: list[tuple[int, tuple[int, ...]]] = []
-
-    def choose(index: int, reason: str) -> Choice:
-        return Choice(index=index, reason=reason, cases_used=used, survivors=tuple(trail))
-
+    trail = Trail()
     if len(pool) == 1:
-        return choose(int(pool[0]), "only_candidate")
+        return trail.choose(int(pool[0]), "only_candidate")
     # Whole batches a slice: both sizes are rounded up to a multiple of the batch.
     first, largest = (-(-size // case_batch) * case_batch for size in (first_slice, LARGEST_SLICE))
     for part in slices(cases, first, largest):
@@ -40,16 +35,16 @@ def batch_lexicase(
         for start in range(0, len(part), case_batch):
             batch = np.ascontiguousarray(table[alive, start : start + case_batch])
             means = batch.mean(axis=1, dtype=np.float64)
-            used += batch.shape[1]
+            trail.used += batch.shape[1]
             best = means == means.min()
             if best.all():
                 continue
             alive = alive[best]
-            trail.append((used, tuple(pool[alive].tolist())))
+            trail.shrink(pool[alive])
             if len(alive) == 1:
-                return choose(int(pool[alive[0]]), "sole_survivor")
+                return trail.choose(int(pool[alive[0]]), "sole_survivor")
         pool = pool[alive]
-    return choose(pick(pool, rng), "exhausted")
+    return trail.choose(pick(pool, rng), "exhausted")
 
 
 def batch_lexicase_parents(

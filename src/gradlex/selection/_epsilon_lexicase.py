@@ -27,7 +27,7 @@ from gradlex.selection._pools import (
     lexicase_probabilities,
     pool_chances,
 )
-from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, pick
+from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Trail, pick
 from gradlex.selection._slices import FIRST_SLICE, slices
 from gradlex.selection._table import TableErrors
 
@@ -63,17 +63,12 @@ def epsilon_lexicase(
 
 def _choose(cases: Indices, pool: Indices, rng: np.random.Generator, ask: Ask, first_slice: int) -> Choice:
     """`ask(cases, pool)` answers with the errors, (pool, cases), and an epsilon a case (None: the pool's)."""
-    used = 0
-    trail: list[tuple[int, tuple[int, ...]]] = []
-
-    def choose(index: int, reason: str) -> Choice:
-        return Choice(index=index, reason=reason, cases_used=used, survivors=tuple(trail))
-
+    trail = Trail()
     if len(pool) == 1:
-        return choose(int(pool[0]), "only_candidate")
+        return trail.choose(int(pool[0]), "only_candidate")
     for part in slices(cases, first_slice):
         table, epsilons = ask(part, pool)
-        start = used
+        start = trail.used
         alive = np.ones(len(pool), dtype=bool)
         # With a given epsilon, a case that does not split a pool does not split a part of it either.
         columns = (
@@ -88,13 +83,13 @@ def _choose(cases: Indices, pool: Indices, rng: np.random.Generator, ask: Ask, f
             if passing.all():
                 continue
             alive[alive] = passing
-            used = start + int(column) + 1
-            trail.append((used, tuple(pool[alive].tolist())))
+            trail.used = start + int(column) + 1
+            trail.shrink(pool[alive])
             if alive.sum() == 1:
-                return choose(int(pool[alive][0]), "sole_survivor")
+                return trail.choose(int(pool[alive][0]), "sole_survivor")
         pool = pool[alive]
-        used = start + len(part)
-    return choose(pick(pool, rng), "exhausted")
+        trail.used = start + len(part)
+    return trail.choose(pick(pool, rng), "exhausted")
 
 
 def median_absolute_deviation(table: ErrorTable) -> Floats:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gradlex.selection._protocol import CaseErrors, Choice, Indices, pick
+from gradlex.selection._protocol import CaseErrors, Choice, Indices, Trail, pick
 from gradlex.selection._slices import FIRST_SLICE, slices
 
 OnAllFail: TypeAlias = Literal["random", "survive"]
@@ -33,33 +33,28 @@ def lexicase(
     `first_slice` says how many cases are evaluated at first and never changes the answer.
     """
     pool = errors.candidates
-    used = 0
-    trail: list[tuple[int, tuple[int, ...]]] = []
-
-    def choose(index: int, reason: str) -> Choice:
-        return Choice(index=index, reason=reason, cases_used=used, survivors=tuple(trail))
-
+    trail = Trail()
     if len(pool) == 1:
-        return choose(int(pool[0]), "only_candidate")
+        return trail.choose(int(pool[0]), "only_candidate")
     for part in slices(cases[:depth], first_slice):
         table = errors(part, pool)  # (pool, cases)
         best = table.min(axis=0)
-        start = used
+        start = trail.used
         alive = np.ones(len(pool), dtype=bool)
         # Only a case that splits the slice's first pool, or that all of it fails, can matter; few do.
         for column in np.flatnonzero((table > best).any(axis=0) | (best > 0)):
             values = table[alive, column]
             lowest = values.min()
             if lowest > 0 and on_all_fail == "random":
-                used = start + int(column) + 1
-                return choose(pick(pool[alive], rng), "all_failed")
+                trail.used = start + int(column) + 1
+                return trail.choose(pick(pool[alive], rng), "all_failed")
             if (values == lowest).all():
                 continue
             alive[alive] = values == lowest
-            used = start + int(column) + 1
-            trail.append((used, tuple(pool[alive].tolist())))
+            trail.used = start + int(column) + 1
+            trail.shrink(pool[alive])
             if alive.sum() == 1:
-                return choose(int(pool[alive][0]), "sole_survivor")
+                return trail.choose(int(pool[alive][0]), "sole_survivor")
         pool = pool[alive]
-        used = start + len(part)
-    return choose(pick(pool, rng), "exhausted")
+        trail.used = start + len(part)
+    return trail.choose(pick(pool, rng), "exhausted")

@@ -63,6 +63,22 @@ class Choice:
         return {self.index: 1.0} if self.weights is None else self.weights
 
 
+class Trail:
+    """What a filter of cases has seen so far: how many cases, and whom they left."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._survivors: list[tuple[int, tuple[int, ...]]] = []
+
+    def shrink(self, pool: Indices) -> None:
+        """Note that the pool has become smaller with the last case used."""
+        self._survivors.append((self.used, tuple(pool.tolist())))
+
+    def choose(self, index: int, reason: str) -> Choice:
+        """The Choice at the end of this trail."""
+        return Choice(index=index, reason=reason, cases_used=self.used, survivors=tuple(self._survivors))
+
+
 class Selection(Protocol):
     """A strategy with its options bound: who becomes the parent."""
 
