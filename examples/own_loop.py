@@ -18,6 +18,8 @@ worker = Worker(network, samples, Classification(), recipe, torch.device("cpu"))
 engine = PopulationEngine(worker)
 for generation in gradlex.evolve(worker.first_parent(), engine, gradlex.selection.lexicase, recipe):
     choice = generation.choice
-    print(f"{generation.generation}: candidate {choice.index} after {choice.cases_used} cases ({choice.reason})")
+    print(
+        f"{generation.generation}: candidate {choice.index} after {choice.cases_used} cases ({choice.reason})"
+    )
     if choice.reason == "exhausted":
         break
