@@ -11,12 +11,16 @@ from types import FrameType
 
 def main() -> None:
     """Run the command and exit with its code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-    from gradlex.cli import main as run  # noqa: PLC0415
+    heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, _end)
+    try:
+        from gradlex.cli import main as run  # noqa: PLC0415
 
-    run()
+        run()
+    finally:
+        for number in heard:  # while Python puts itself away, an exception would come to nobody
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

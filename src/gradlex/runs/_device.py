@@ -20,4 +20,8 @@ def find_device(name: str | None) -> torch.device:
         raise InputError(
             f"device {name!r} cannot be used: {reason} Use auto, cpu, cuda or cuda:1."
         ) from error
+    if device.type == "meta":
+        raise InputError(
+            f"device {name!r} cannot be used: it holds no numbers. Use auto, cpu, cuda or cuda:1."
+        )
     return device

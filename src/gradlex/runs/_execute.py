@@ -16,7 +16,7 @@ from gradlex.data import Normalization
 from gradlex.engine import Evaluation, PopulationEngine, Worker
 from gradlex.errors import InputError, InterruptedRun, unknown_name
 from gradlex.evolve import evolve
-from gradlex.population import Parent, State, install
+from gradlex.population import Parent, State, install, make_optimizer
 from gradlex.recipe import Recipe
 from gradlex.runs._final import shown_parent, with_state
 from gradlex.runs._folder import RunFolder
@@ -93,6 +93,9 @@ def execute(
     `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation (InterruptedRun).
     """
     execution = execution or Execution()
+    make_optimizer(
+        problem.recipe, problem.model, problem.recipe.lr, problem.device.type
+    )  # muon takes not every model
     refuse_processes(problem.recipe.require("population"), execution.workers)
     kept = folder if leading() else None
     with (

@@ -24,7 +24,7 @@ from multiprocessing.process import BaseProcess
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
+from torch.distributed import FileStore, PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
 from gradlex.engine import Alone, DistributedTeam, Team, refuse_uneven
 from gradlex.errors import InputError, InterruptedRun, RunError
@@ -98,17 +98,28 @@ def members(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
 @contextmanager
 def _launched(problem: Problem) -> Iterator[Member]:
     outer = dist.is_initialized()
-    if not outer:
-        dist.init_process_group(_backend(problem.device), timeout=_PATIENCE)
     try:
+        if not outer:
+            _join(problem.device)
         yield _placed(one_copy(problem), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
     except RunError:
         raise
     except RuntimeError as error:  # torch.distributed's word for a lost connection
         raise RunError(f"another process of this run has ended before its time: {error}") from error
     finally:
-        if not outer:
+        if not outer and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _join(device: torch.device) -> None:
+    """Join torchrun's processes.
+
+    Its store outlives a restart, with the addresses of the processes that died: each attempt has its own names.
+    """
+    store, rank, size = next(dist.rendezvous("env://", timeout=_PATIENCE))  # type: ignore[attr-defined]
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = PrefixStore(f"gradlex-{attempt}", store)
+    dist.init_process_group(_backend(device), store=store, rank=rank, world_size=size, timeout=_PATIENCE)
 
 
 @contextmanager

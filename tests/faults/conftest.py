@@ -1,0 +1,220 @@
+"""Real processes that are really killed, and what a run folder holds afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+TRAIN = (
+    "train", "--model", "mlp", "--width", "0.05", "--train-size", "80", "--population", "3", "--batch-size", "16",
+    "--generations", "5", "--workers", "1", "--threads", "1", "--momentum", "inherit",
+)  # fmt: skip
+
+
+class Child:
+    """One forked command."""
+
+    def __init__(self, forks: Forks, pid: int, stdout: Path, stderr: Path) -> None:
+        self._forks, self.pid, self._stdout, self._stderr = forks, pid, stdout, stderr
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that killed it."""
+        return self._forks.ask({"wait": self.pid})
+
+    def kill(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    @property
+    def out(self) -> str:
+        return self._stdout.read_text(encoding="utf-8")
+
+    @property
+    def err(self) -> str:
+        return self._stderr.read_text(encoding="utf-8")
+
+
+class Forks:
+    """Starts commands as forks of one process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._number = folder, 0
+        self._server = subprocess.Popen(
+            [sys.executable, str(HERE / "forks.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert self._server.stdout is not None
+        assert self._server.stdout.readline() == "ready\n"
+
+    def ask(self, order: dict[str, Any]) -> int:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps(order) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def start(self, *arguments: object, faults: Any = (), cwd: Path | None = None, **how: Any) -> Child:
+        self._number += 1
+        stdout, stderr = (self._folder / f"{self._number}.{name}" for name in ("out", "err"))
+        order = {
+            "arguments": [str(word) for word in arguments],
+            "faults": list(faults),
+            "stdout": str(stdout),
+            "stderr": str(stderr),
+            "cwd": str(cwd or self._folder),
+            **how,
+        }
+        return Child(self, self.ask(order), stdout, stderr)
+
+    def run(self, *arguments: object, expect: int = 0, **how: Any) -> Child:
+        """Start it, wait for it, and check its exit code; a traceback is never right."""
+        done = self.start(*arguments, **how)
+        code = done.wait()
+        assert code == expect, (code, done.out, done.err)
+        assert "Traceback" not in done.err
+        return done
+
+    def end(self) -> None:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.close()
+        self._server.wait(timeout=60)
+        self._server.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    found = Forks(tmp_path_factory.mktemp("forks"))
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="session")
+def train() -> tuple[str, ...]:
+    """A command that trains for a fraction of a second and inherits its momentum."""
+    return TRAIN
+
+
+@pytest.fixture(scope="session")
+def undisturbed(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of that command's run, which nothing has disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    forks.run(*TRAIN, "--out", folder)
+    return folder
+
+
+def _outcome(folder: Path) -> dict[str, Any]:
+    generations = [json.loads(line) for line in (folder / "generations.jsonl").read_text().splitlines()]
+    result = json.loads((folder / "result.json").read_text())
+    del result["seconds"]
+    return {
+        "generations": [{k: v for k, v in g.items() if not k.endswith("_seconds")} for g in generations],
+        "evaluations": (folder / "evaluations.jsonl").read_bytes(),
+        "model": (folder / "model.safetensors").read_bytes(),
+        "ema": (folder / "ema.safetensors").read_bytes() if (folder / "ema.safetensors").exists() else None,
+        "recipe": (folder / "recipe.json").read_bytes(),
+        "result": result,
+    }
+
+
+@pytest.fixture(scope="session")
+def outcome() -> Callable[[Path], dict[str, Any]]:
+    """All that a run must have in common with one that was never disturbed: everything but times."""
+    return _outcome
+
+
+@pytest.fixture(scope="session")
+def contents() -> Callable[[Path], dict[str, bytes]]:
+    """Every file below a folder, to see that nothing was changed; the lock aside."""
+
+    def read(folder: Path) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != ".lock"
+        }
+
+    return read
+
+
+def _fault(folder: Path, kind: str, *at: int, action: int | str = signal.SIGKILL, log: Path | None = None):
+    return {"folder": str(folder), "kind": kind, "at": at, "action": action, "log": log and str(log)}
+
+
+@pytest.fixture(scope="session")
+def fault() -> Callable[..., dict[str, Any]]:
+    """What `faults=` takes: at which steps of a kind to send itself a signal, or to fail with an errno."""
+    return _fault
+
+
+@pytest.fixture(scope="session")
+def until() -> Callable[[Callable[[], object]], None]:
+    """Waits for something to become true."""
+
+    def wait(true: Callable[[], object], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts Python in a process and a process group of its own; what is left of the group afterwards is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: object, cwd: Path, **how: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *(str(word) for word in arguments)],
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+            **how,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.terminate()  # torchrun's own processes are in groups of their own, and end with it only so
+            try:
+                process.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def group() -> Callable[[int], list[int]]:
+    """The living processes of a process group, read from /proc."""
+
+    def alive(leader: int) -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (OSError, ValueError):
+                continue
+            if int(fields[2]) == leader and fields[0] != "Z":
+                found.append(int(entry.name))
+        return found
+
+    return alive

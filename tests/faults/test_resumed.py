@@ -1,0 +1,328 @@
+"""A resumed run is, byte for byte, the run that was never interrupted, whatever its settings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+import gradlex
+from gradlex import InputError, Recipe
+
+ALONE = ("--workers", 1)
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(generation):
+    def callback(record):
+        if record.generation == generation:
+            raise Stop
+
+    return callback
+
+
+def squeeze_and_dropout():
+    """Convolutions of 3 and 1 pixels, whose memory formats differ, batch norm, dropout, a tied weight."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Conv2d(2, 8, 3, padding=1)
+            self.norm = nn.BatchNorm2d(8)
+            self.squeeze = nn.Conv2d(8, 4, 1)
+            self.drop = nn.Dropout(0.3)
+            self.one, self.other = nn.Linear(64, 64), nn.Linear(64, 64)
+            self.other.weight = self.one.weight
+            self.head = nn.Linear(64, 3)
+            self.register_buffer("batches", torch.zeros((), dtype=torch.int64), persistent=False)
+
+        def forward(self, x):
+            if self.training:
+                self.batches += 1
+            x = self.squeeze(self.norm(self.first(x)).relu()).relu().flatten(1)
+            return self.head(self.other(self.one(self.drop(x)).relu()).relu())
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        return Net()
+
+
+SETTINGS = {
+    "sgd without momentum": {"momentum": "none"},
+    "sgd with momentum reset": {"momentum": "reset"},
+    "sgd with momentum inherited": {"momentum": "inherit"},
+    "sgd with nesterov inherited": {"momentum": "inherit", "optimizer_options": {"nesterov": True}},
+    "adamw reset": {"momentum": "reset", "optimizer": "adamw", "lr": 0.01},
+    "adamw inherited": {"momentum": "inherit", "optimizer": "adamw", "lr": 0.01},
+    "amsgrad inherited": {
+        "momentum": "inherit",
+        "optimizer": "adam",
+        "lr": 0.01,
+        "optimizer_options": {"amsgrad": True},
+    },
+    "rmsprop inherited": {"momentum": "inherit", "optimizer": "rmsprop", "lr": 0.01},
+    "adafactor inherited": {"momentum": "inherit", "optimizer": "adafactor", "lr": 0.01},
+    "plain sgd": {"selection": "sgd", "population": 1, "momentum": "inherit"},
+    "a strategy that remembers": {"selection": "informed-lexicase", "share": 0.5, "refresh": 3},
+    "losses as errors": {"selection": "epsilon-lexicase", "case_error": "loss", "on_all_fail": None},
+    "a constant rate": {"schedule": "constant"},
+    "bfloat16": {"precision": "bfloat16"},
+    "the mean of all, an outer step and a moving average": {
+        "promotion": "average",
+        "outer_momentum": 0.9,
+        "outer_lr": 0.7,
+        "ema": 0.9,
+        "recalibrate": 2,
+    },
+    "augmented": {"augment": "crop1,flip", "momentum": "inherit"},
+}
+
+
+def train(folder, pictures, settings, **how):
+    recipe = Recipe(**{**{"population": 3, "generations": 6, "batch_size": 8, "threads": 1}, **settings})
+    return gradlex.train(
+        squeeze_and_dropout(), pictures, recipe, test=pictures, out=folder, evaluate_every=2, **how
+    )
+
+
+SHARE = [
+    "sgd without momentum",
+    "sgd with momentum reset",
+    "sgd with momentum inherited",
+    "adamw reset",
+    "adamw inherited",
+    "plain sgd",
+    "a strategy that remembers",
+    "the mean of all, an outer step and a moving average",
+]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(SETTINGS[n], id=n, marks=[] if n in SHARE else pytest.mark.slow) for n in SETTINGS],
+)
+def test_a_resumed_run_equals_the_uninterrupted_one(settings, pictures, outcome, same, tmp_path):
+    whole = train(tmp_path / "whole", pictures, settings)
+    for generation in (0, 3):  # once before, once after a strategy's second look at everything
+        with pytest.raises(Stop):
+            train(tmp_path / "cut", pictures, settings, callback=stop_after(generation), resume=True)
+    run = train(tmp_path / "cut", pictures, settings, resume=True)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+    assert same(dict(run.model.named_buffers()), dict(whole.model.named_buffers()))
+    times = {"train_seconds": 0, "select_seconds": 0}
+    assert [vars(r) | times for r in run.generations] == [vars(r) | times for r in whole.generations]
+
+
+def test_checkpoints_at_an_interval_resume_too_and_the_newest_two_are_kept(pictures, outcome, tmp_path):
+    train(tmp_path / "whole", pictures, {})
+    with pytest.raises(Stop):
+        train(tmp_path / "cut", pictures, {}, checkpoint_every=2, callback=stop_after(4))
+    kept = [path.name for path in sorted((tmp_path / "cut" / "checkpoint").iterdir())]
+    assert kept == ["00000002", "00000004"]
+    assert len((tmp_path / "cut" / "generations.jsonl").read_text().splitlines()) == 5
+    train(tmp_path / "cut", pictures, {}, checkpoint_every=5, resume=True)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_two_runs_write_the_same_checkpoint_bytes(pictures, tmp_path):
+    settings = {"optimizer": "adamw", "lr": 0.01, "momentum": "inherit"}
+    for name in ("one", "other"):
+        train(tmp_path / name, pictures, settings)
+    for file in ("tensors.safetensors", "memory.safetensors"):
+        one, other = (
+            (tmp_path / name / "checkpoint" / "00000006" / file).read_bytes() for name in ("one", "other")
+        )
+        assert one == other
+
+
+def test_ctrl_c_in_the_library_leaves_a_good_checkpoint(pictures, outcome, tmp_path):
+    train(tmp_path / "whole", pictures, {})
+
+    def ctrl_c(record):
+        if record.generation == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut", pictures, {}, callback=ctrl_c)
+    train(tmp_path / "cut", pictures, {}, resume=True)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_the_command_resumes_with_the_intervals_and_any_number_of_workers(
+    forks, train_command, undisturbed_intervals, outcome, fault, tmp_path
+):
+    folder = tmp_path / "run"
+    forks.start(*train_command, "--out", folder, faults=[fault(folder, "train", 8)]).wait()
+    forks.run("resume", folder, "--workers", 2)  # interrupted alone, resumed by two
+    assert json.loads((folder / "environment.json").read_text())["workers"] == 2
+    assert outcome(folder) == outcome(undisturbed_intervals)
+    assert [
+        json.loads(line)["generation"] for line in (folder / "evaluations.jsonl").read_text().splitlines()
+    ] == [2, 4]
+
+
+@pytest.fixture(scope="module")
+def train_command(train):
+    return *train, "--evaluate-every", "3", "--checkpoint-every", "2"
+
+
+@pytest.fixture(scope="module")
+def undisturbed_intervals(forks, train_command, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("intervals") / "run"
+    forks.run(*train_command, "--out", folder)
+    return folder
+
+
+def test_a_finished_run_says_so_and_is_left_alone(forks, train, undisturbed, contents, tmp_path):
+    shutil.copytree(undisturbed, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    done = forks.run("resume", tmp_path / "run", *ALONE)
+    assert "all 5 generations are done already" in done.out
+    assert contents(tmp_path / "run") == before
+    done = forks.run(*train, "--out", tmp_path / "run", "--resume")
+    assert "all 5 generations are done already" in done.out
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_run_folder_that_was_moved_resumes(forks, train, undisturbed, outcome, fault, tmp_path):
+    forks.start(*train, "--out", tmp_path / "run", faults=[fault(tmp_path / "run", "train", 8)]).wait()
+    shutil.copytree(tmp_path / "run", tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "run")
+    forks.run("resume", "elsewhere", *ALONE, cwd=tmp_path)
+    assert outcome(tmp_path / "elsewhere") == outcome(undisturbed)
+
+
+def test_leftovers_of_a_crash_do_no_harm(forks, train, undisturbed, outcome, fault, tmp_path):
+    folder = tmp_path / "run"
+    forks.start(*train, "--out", folder, faults=[fault(folder, "train", 8)]).wait()
+    (folder / "checkpoint" / ".new").mkdir()
+    (folder / "checkpoint" / ".new" / "tensors.safetensors").write_bytes(b"half")
+    (folder / "checkpoint" / "notes").mkdir()
+    (folder / ".result.json.new").write_bytes(b"{")
+    (folder / ".lock").touch()
+    with open(folder / "generations.jsonl", "a") as file:
+        file.write('{"generation": 2, "lr"')
+    forks.run("resume", folder, *ALONE)
+    assert outcome(folder) == outcome(undisturbed)
+    assert not list(folder.rglob("*.new"))
+
+
+def test_more_generations_are_allowed_with_a_constant_rate(pictures, outcome, contents, tmp_path):
+    settings = {"schedule": "constant", "momentum": "inherit"}
+    train(tmp_path / "whole", pictures, settings)
+    train(tmp_path / "cut", pictures, {**settings, "generations": 4})
+    with pytest.raises(Stop):
+        train(tmp_path / "cut", pictures, settings, resume=True, callback=stop_after(4))
+    assert not (tmp_path / "cut" / "result.json").exists()  # what is there is no longer the end
+    assert not (tmp_path / "cut" / "model.safetensors").exists()
+    train(tmp_path / "cut", pictures, settings, resume=True)
+    one, other = outcome(tmp_path / "cut"), outcome(tmp_path / "whole")
+    assert {**one, "evaluations": None} == {**other, "evaluations": None}
+    before = contents(tmp_path / "cut")
+    with pytest.raises(InputError, match="asked for 4: fewer generations than the run was to have"):
+        train(tmp_path / "cut", pictures, {**settings, "generations": 4}, resume=True)
+    assert contents(tmp_path / "cut") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"lr": 0.2}, "lr is 0.1, asked for 0.2"),
+        ({"seed": 4}, "seed is 0, asked for 4"),
+        ({"optimizer": "adamw", "seed": 1}, "optimizer is 'sgd', asked for 'adamw'; seed is 0, asked for 1"),
+        ({"threads": 2}, "threads is 1, asked for 2"),
+        ({"generations": 7}, "its cosine schedule would have given every generation so far another rate"),
+        ({"generations": 5}, "fewer generations than the run was to have"),
+        ({"optimizer_options": {"nesterov": True}}, "optimizer_options is {}, asked for {'nesterov': True}"),
+        ({"init_from": "other.safetensors"}, "init_from is None, asked for 'other.safetensors'"),
+    ],
+)
+def test_another_recipe_is_refused_with_what_differs(change, told, pictures, contents, tmp_path):
+    with pytest.raises(Stop):
+        train(tmp_path, pictures, {}, callback=stop_after(1))
+    before = contents(tmp_path)
+    with pytest.raises(InputError) as caught:
+        train(tmp_path, pictures, change, resume=True)
+    assert told in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def test_other_data_is_refused(pictures, contents, tmp_path):
+    with pytest.raises(Stop):
+        train(tmp_path, pictures, {}, callback=stop_after(1))
+    before = contents(tmp_path)
+    x, y = pictures
+    for data in ((x + 1, y), (x[:40], y[:40])):
+        with pytest.raises(InputError, match="its fingerprint differs"):
+            train(tmp_path, data, {}, resume=True)
+    assert contents(tmp_path) == before
+
+
+def test_another_model_is_refused_with_what_differs(pictures, contents, tmp_path):
+    with pytest.raises(Stop):
+        train(tmp_path, pictures, {}, callback=stop_after(1))
+    before = contents(tmp_path)
+    other = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
+    recipe = Recipe(population=3, generations=6, batch_size=8, threads=1)
+    for model in (other, squeeze_and_dropout().double()):
+        data = tuple(
+            part.to(next(model.parameters()).dtype) if part.is_floating_point() else part for part in pictures
+        )
+        with pytest.raises(InputError, match=r"another model: \S+ is .* in this model|fingerprint differs"):
+            gradlex.train(model, data, recipe, test=data, out=tmp_path, resume=True)
+        assert contents(tmp_path) == before
+
+
+def test_a_library_run_is_refused_by_the_command_which_names_the_call(pictures, forks, contents, tmp_path):
+    with pytest.raises(Stop):
+        train(tmp_path / "run", pictures, {}, callback=stop_after(1))
+    before = contents(tmp_path)
+    done = forks.run("resume", tmp_path / "run", *ALONE, expect=2)
+    assert "call gradlex.train with the same model and data" in done.err
+    done = forks.run("evaluate", tmp_path / "run", expect=2)
+    assert "trained from the library on objects of its own" in done.err
+    assert contents(tmp_path) == before
+
+
+def test_records_that_were_changed_are_refused_and_nothing_is_touched(pictures, contents, tmp_path):
+    with pytest.raises(Stop):
+        train(tmp_path, pictures, {}, callback=stop_after(3))
+    path = tmp_path / "generations.jsonl"
+    good = path.read_bytes()
+    for bad in (good[:40], b"", good.replace(b'"lr"', b'"LR"', 1), good[:-2] + b"!\n"):
+        path.write_bytes(bad)
+        before = contents(tmp_path)
+        with pytest.raises(InputError, match=r"generations\.jsonl is not what it was"):
+            train(tmp_path, pictures, {}, resume=True)
+        assert contents(tmp_path) == before
+    path.write_bytes(good)
+    train(tmp_path, pictures, {}, resume=True)
+
+
+def test_a_folder_without_its_recipe_is_refused_rather_than_mixed(
+    forks, train, undisturbed, contents, tmp_path
+):
+    shutil.copytree(undisturbed, tmp_path / "run")
+    (tmp_path / "run" / "recipe.json").unlink()
+    before = contents(tmp_path)
+    done = forks.run(*train, "--seed", 9, "--out", tmp_path / "run", "--resume", expect=2)
+    assert "but no recipe.json" in done.err
+    assert contents(tmp_path) == before
+
+
+def test_a_resumed_run_gives_the_same_tensors_in_the_same_memory_formats(pictures, tmp_path):
+    whole = train(None, pictures, {"optimizer": "adamw", "lr": 0.01})
+    with pytest.raises(Stop):
+        train(tmp_path, pictures, {"optimizer": "adamw", "lr": 0.01}, callback=stop_after(2))
+    run = train(tmp_path, pictures, {"optimizer": "adamw", "lr": 0.01}, resume=True)
+    for name, tensor in whole.model.state_dict().items():
+        found = run.model.state_dict()[name]
+        assert torch.equal(found, tensor)
+        assert found.stride() == tensor.stride()

@@ -1,0 +1,133 @@
+"""Ctrl-C and SIGTERM: the first ends after the generation with a checkpoint, the second at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+BOTH = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.mark.parametrize(("number", "code"), BOTH)
+def test_the_first_signal_ends_after_the_generation_and_says_how_to_resume(
+    number, code, forks, train, undisturbed, outcome, fault, tmp_path
+):
+    folder = tmp_path / "run"
+    often = ("--checkpoint-every", 4)  # the checkpoint is due to the signal
+    signalled = [fault(folder, "train", 5, action=number)]
+    done = forks.run(*train, *often, "--out", folder, faults=signalled, expect=code)
+    first, second = done.err.splitlines()
+    assert first == "gradlex: ending after this generation; a second time ends it at once"
+    assert second == f"gradlex: interrupted after generation 1; go on with: gradlex resume {folder}"
+    assert [path.name for path in (folder / "checkpoint").iterdir()] == ["00000002"]
+    assert len((folder / "generations.jsonl").read_text().splitlines()) == 2
+    forks.run("resume", folder, "--workers", 1)
+    assert outcome(folder) == outcome(undisturbed)
+
+
+@pytest.mark.parametrize(("number", "code"), BOTH)
+def test_the_second_signal_ends_at_once_and_loses_only_that_generation(
+    number, code, forks, train, undisturbed, outcome, fault, tmp_path
+):
+    folder = tmp_path / "run"
+    done = forks.run(
+        *train, "--out", folder, faults=[fault(folder, "train", 7, 8, action=number)], expect=code
+    )
+    assert done.err == "gradlex: ending after this generation; a second time ends it at once\n"
+    assert sorted(path.name for path in (folder / "checkpoint").iterdir()) == ["00000001", "00000002"]
+    forks.run("resume", folder, "--workers", 1)
+    assert outcome(folder) == outcome(undisturbed)
+
+
+def test_signals_between_generations_and_in_a_checkpoint(forks, train, undisturbed, outcome, fault, tmp_path):
+    for at in (45, 46, 60):
+        folder = tmp_path / f"run{at}"
+        done = forks.run(
+            *train, "--out", folder, faults=[fault(folder, "file", at, action=signal.SIGINT)], expect=130
+        )
+        assert f"go on with: gradlex resume {folder}" in done.err
+        forks.run("resume", folder, "--workers", 1)
+        assert outcome(folder) == outcome(undisturbed)
+
+
+def test_a_second_signal_in_the_middle_of_a_checkpoint(forks, train, undisturbed, outcome, fault, tmp_path):
+    for at in (47, 53):
+        folder = tmp_path / f"run{at}"
+        twice = [fault(folder, "file", at, at + 1, action=signal.SIGTERM)]
+        forks.run(*train, "--out", folder, faults=twice, expect=143)
+        forks.run("resume", folder, "--workers", 1)
+        assert outcome(folder) == outcome(undisturbed)
+
+
+def test_a_signal_in_the_last_generation_lets_the_run_finish(
+    forks, train, undisturbed, outcome, fault, tmp_path
+):
+    folder = tmp_path / "run"
+    forks.run(*train, "--out", folder, faults=[fault(folder, "train", 14, action=signal.SIGINT)])
+    assert outcome(folder) == outcome(undisturbed)
+
+
+@pytest.mark.parametrize(("number", "code"), BOTH)
+def test_a_signal_while_python_starts_is_no_traceback(number, code, start, train, tmp_path):
+    for delay in (0.3, 1.0):
+        process = start("-m", "gradlex", *train, "--out", tmp_path / "run", cwd=tmp_path)
+        time.sleep(delay)
+        process.send_signal(number)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        if process.returncode == -number or "site.py" in err:  # before the first line of gradlex
+            continue
+        assert process.returncode == code
+        assert "Traceback" not in err
+
+
+SLOW = """
+import time
+import torch
+from torch import distributed, nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes, in_channels):
+        super().__init__()
+        self.head = nn.Linear(64, num_classes)
+
+    def forward(self, x):
+        if self.training and distributed.is_initialized() and distributed.get_rank() == 1:
+            open("waiting", "w").close()
+            time.sleep(600)
+        return self.head(x.flatten(1))
+
+def net(num_classes, in_channels):
+    return Net(num_classes, in_channels)
+"""
+
+
+def test_two_signals_to_the_whole_group_end_it_though_a_worker_does_not_answer(start, group, until, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    process = start(
+        "-m", "gradlex", "train", "--model", "slow:net", "--train-size", 80, "--population", 2,
+        "--workers", 2, "--threads", 1, "--out", "run", cwd=tmp_path,
+    )  # fmt: skip
+    until(lambda: (tmp_path / "waiting").exists() or process.poll() is not None, 120)
+    time.sleep(0.5)  # rank 0 has nothing to do but to wait for its worker, inside torch
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    time.sleep(0.5)
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert time.monotonic() - began < 15
+    until(lambda: group(process.pid) == [])
+
+
+def test_an_ignored_signal_stays_ignored(forks, train, undisturbed, outcome, fault, tmp_path):
+    """A shell starts what runs in the background so."""
+    folder = tmp_path / "run"
+    signalled = [fault(folder, "train", 5, 6, action=signal.SIGINT)]
+    assert forks.run(*train, "--out", folder, faults=signalled, ignored=[signal.SIGINT]).err == ""
+    assert outcome(folder) == outcome(undisturbed)
