@@ -12,7 +12,7 @@ from multiprocessing import Pipe
 import pytest
 
 from gradlex import RunError
-from gradlex.runs._processes import _check
+from gradlex.runs._local_workers import _check
 
 
 @pytest.fixture(scope="module")

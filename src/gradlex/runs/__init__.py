@@ -4,9 +4,9 @@ from gradlex.runs._device import find_device
 from gradlex.runs._evaluate import evaluate
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
+from gradlex.runs._members import leading, local_workers
 from gradlex.runs._named import named_problem
 from gradlex.runs._problem import Problem
-from gradlex.runs._processes import leading, local_workers
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
 from gradlex.runs._resources import choose_workers

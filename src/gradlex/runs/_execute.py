@@ -22,8 +22,9 @@ from gradlex.runs._final import shown_parent, with_state
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._interrupts import Interrupts
 from gradlex.runs._journal import Journal
+from gradlex.runs._members import Member, leading, refuse_processes
 from gradlex.runs._problem import Problem
-from gradlex.runs._processes import Member, leading, members, refuse_processes
+from gradlex.runs._processes import members
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import promoting_selection
 from gradlex.runs._weights import weights_bytes

@@ -1,85 +1,20 @@
-"""Who runs a problem: this process alone, local workers that it starts, or the ranks of a torchrun.
-
-Local workers are spawned with the problem; its tensors reach them through shared memory, so the data exists
-once on the machine. This process is rank 0. When a worker dies, rank 0 finds out at its next batch or exchange
-and raises the worker's own error; when rank 0 dies, the workers' next batch or exchange ends them.
-"""
+"""Who runs a problem: this process alone, local workers that it starts, or the ranks of a torchrun."""
 
 from __future__ import annotations
 
-import functools
 import os
-import pickle
-import signal
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
-from torch.distributed import FileStore, PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
-from gradlex.engine import Alone, DistributedTeam, Team, refuse_uneven
-from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.errors import RunError
+from gradlex.runs._local_workers import started
+from gradlex.runs._members import PATIENCE, Member, backend, launched, placed
 from gradlex.runs._one_copy import one_copy
 from gradlex.runs._problem import Problem
-from gradlex.runs._resources import processors
-
-_PATIENCE = timedelta(days=7)  # candidates may train for long; a death is noticed by its closed connection
-_HANDSHAKE = timedelta(minutes=1)  # once everybody is there, connecting takes a moment
-_CROWD = 8  # workers a processor: each is a process of its own with torch in its memory
-_LOST = 75  # exit code of a worker that ends because another process has
-
-
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """This process's place among those that run a problem."""
-
-    problem: Problem
-    team: Team = field(default_factory=Alone)
-    watch: Callable[[], None] | None = None
-    """Called often; raises when another process has died."""
-
-
-def launched() -> bool:
-    """Whether torchrun, or the caller's own program, has started this process as one of several."""
-    return dist.is_initialized() or ("RANK" in os.environ and "WORLD_SIZE" in os.environ)
-
-
-def local_workers(asked: int) -> int:
-    """Processes on this machine: as many as torchrun has started where it has, else those that are asked for."""
-    if not launched():
-        return asked
-    everywhere = dist.get_world_size() if dist.is_initialized() else os.environ["WORLD_SIZE"]
-    return int(os.environ.get("LOCAL_WORLD_SIZE", everywhere))
-
-
-def refuse_processes(population: int, workers: int) -> None:
-    """Refuse a number of processes that the candidates cannot be shared out among."""
-    if dist.is_initialized():
-        workers = dist.get_world_size()
-    elif launched():
-        workers = int(os.environ["WORLD_SIZE"])
-    elif workers > _CROWD * processors():
-        raise InputError(
-            f"{workers} workers are too many for the {processors()} processor(s) of this machine: use at most "
-            f"{_CROWD * processors()}; one a processor is fastest."
-        )
-    refuse_uneven(workers, population)
-
-
-def leading() -> bool:
-    """Whether this process is the one that writes files and talks to people."""
-    if dist.is_initialized():
-        return dist.get_rank() == 0
-    return not launched() or os.environ["RANK"] == "0"
 
 
 @contextmanager
@@ -89,7 +24,7 @@ def members(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
         with _launched(problem) as member:
             yield member
     elif workers > 1:
-        with _started(problem, workers, follow) as member:
+        with started(problem, workers, follow) as member:
             yield member
     else:
         yield Member(problem=problem)
@@ -101,7 +36,7 @@ def _launched(problem: Problem) -> Iterator[Member]:
     try:
         if not outer:
             _join(problem.device)
-        yield _placed(one_copy(problem), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+        yield placed(one_copy(problem), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
     except RunError:
         raise
     except RuntimeError as error:  # torch.distributed's word for a lost connection
@@ -116,149 +51,7 @@ def _join(device: torch.device) -> None:
 
     Its store outlives a restart, with the addresses of the processes that died: each attempt has its own names.
     """
-    store, rank, size = next(dist.rendezvous("env://", timeout=_PATIENCE))  # type: ignore[attr-defined]
+    store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = PrefixStore(f"gradlex-{attempt}", store)
-    dist.init_process_group(_backend(device), store=store, rank=rank, world_size=size, timeout=_PATIENCE)
-
-
-@contextmanager
-def _started(problem: Problem, workers: int, follow: Callable[[Member], None]) -> Iterator[Member]:
-    spawn = torch.multiprocessing.get_context("spawn")
-    others: list[tuple[BaseProcess, Connection]] = []
-    with tempfile.TemporaryDirectory(prefix="gradlex-") as folder:
-        try:
-            for rank in range(1, workers):
-                ours, theirs = spawn.Pipe(duplex=False)
-                process = spawn.Process(
-                    target=_worker, args=(rank, workers, folder, theirs, os.getpid(), problem, follow)
-                )
-                try:
-                    with _deaf():
-                        process.start()
-                except (pickle.PicklingError, AttributeError, TypeError) as error:
-                    raise InputError(
-                        f"several workers need a model, data and augmentation that can be pickled: {error}. "
-                        "Define them at the top level of a module, or use workers=1."
-                    ) from error
-                theirs.close()
-                others.append((process, ours))
-            watch = functools.partial(_check, others)
-            _meet(0, workers, folder, problem.device, watch)
-            yield _placed(problem, 0, watch)
-        except _WorkerDied:
-            raise
-        except RuntimeError as error:  # torch.distributed's word for a lost connection: say whose
-            # In a data-parallel group a lost connection looks like a failed candidate, so ask then too.
-            _check(others, seconds=1 if isinstance(error, RunError) else 5)
-            raise
-        finally:
-            for other, _ in others:
-                other.kill()  # nothing that a worker holds needs an orderly end
-            for other, pipe in others:
-                other.join()
-                pipe.close()
-            if dist.is_initialized():
-                dist.destroy_process_group()
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """A process started inside hears neither Ctrl-C nor SIGTERM: they may reach a whole group, and rank 0 decides."""
-    resource_tracker.ensure_running()  # which would unblock them again if it started in here
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _worker(
-    rank: int,
-    workers: int,
-    folder: str,
-    sender: Connection,
-    leader: int,
-    problem: Problem,
-    follow: Callable[[Member], None],
-) -> None:
-    """The life of a local worker: it follows rank 0, and tells it if something goes wrong."""
-
-    def watch() -> None:
-        if os.getppid() != leader:
-            raise SystemExit(1)
-
-    try:
-        _meet(rank, workers, folder, problem.device, watch)
-        follow(_placed(problem, rank, watch))
-    except InterruptedRun:  # rank 0 says so
-        pass
-    except (RunError, InputError) as error:
-        sender.send((time.time(), str(error)))
-        raise SystemExit(1) from error
-    except RuntimeError as error:  # a lost connection: the process that died has the error to tell
-        raise SystemExit(_LOST) from error
-    dist.destroy_process_group()
-
-
-class _WorkerDied(RunError):
-    """A worker has ended before its time."""
-
-
-def _check(others: list[tuple[BaseProcess, Connection]], seconds: float = 0) -> None:
-    """Raise the error of a worker that has ended before its time; wait so long for it to show."""
-    deadline = time.monotonic() + seconds
-    while True:
-        codes = [process.exitcode for process, _ in others if process.exitcode]
-        # A worker tells before it ends, so ask after looking. What others tell later follows from the first error.
-        reports = [report for _, ours in others for report in _received(ours)]
-        if reports:
-            raise _WorkerDied(min(reports)[1])
-        guilty = [code for code in codes if code != _LOST]
-        if guilty:
-            raise _WorkerDied(f"a worker {_end(guilty[0])}.")
-        if time.monotonic() >= deadline:
-            break
-        time.sleep(0.05)
-    if codes:
-        raise _WorkerDied("a worker lost its connection to the others.")
-
-
-def _received(ours: Connection) -> list[tuple[float, str]]:
-    """When and why a worker has failed, where it says so."""
-    try:
-        return [ours.recv()] if ours.poll() else []
-    except (EOFError, OSError):  # it had no time to say why
-        return []
-
-
-def _end(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "was killed (SIGKILL), often for want of memory: use fewer workers, or --placement offload"
-    return f"ended before its time with exit code {code}"
-
-
-def _meet(rank: int, workers: int, folder: str, device: torch.device, watch: Callable[[], None]) -> None:
-    """Join the process group of one machine, watching that nobody dies while the others are still starting."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if os.uname().sysname == "Darwin" else "lo")
-    store = FileStore(f"{folder}/meeting", workers)
-    store.set_timeout(_HANDSHAKE)
-    store.set(f"here-{rank}", "yes")
-    while not store.check([f"here-{other}" for other in range(workers)]):
-        watch()
-        time.sleep(0.05)
-    dist.init_process_group(_backend(device), store=store, rank=rank, world_size=workers, timeout=_PATIENCE)
-
-
-def _backend(device: torch.device) -> str:
-    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-
-
-def _placed(problem: Problem, local_rank: int, watch: Callable[[], None] | None = None) -> Member:
-    """The problem on this process's own device, with its team."""
-    if problem.device.type == "cuda":
-        device = torch.device("cuda", local_rank % torch.cuda.device_count())
-        torch.cuda.set_device(device)
-        problem = problem.to(device)
-    team = DistributedTeam(problem.recipe.require("population"), problem.device)
-    return Member(problem=problem, team=team, watch=watch)
+    dist.init_process_group(backend(device), store=store, rank=rank, world_size=size, timeout=PATIENCE)

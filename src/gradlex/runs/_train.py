@@ -12,7 +12,7 @@ from gradlex.runs._device import find_device
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._given import Data, given_problem, given_recipe
-from gradlex.runs._processes import local_workers
+from gradlex.runs._members import local_workers
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
 
 
