@@ -135,7 +135,7 @@ def _run(
     problem = named_problem(
         recipe, device=found, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
     )
-    if folder.holds_run:
+    if resume and folder.holds_run:
         refuse_other_data(folder, problem.data)
     with Progress(problem, chosen, folder.path, quiet=not leading()) as progress:
         run = execute(
