@@ -106,7 +106,7 @@ def test_an_unknown_augmentation_is_refused_with_those_there_are(text):
 
 
 def test_a_crop_without_padding_is_refused():
-    with pytest.raises(InputError, match="at least 1, got 0"):
+    with pytest.raises(InputError, match="from 1 to 256, got 0"):
         crop(0)
 
 

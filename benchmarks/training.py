@@ -1,0 +1,133 @@
+"""How fast a candidate is trained, against a plain PyTorch loop, for the seven architectures of the paper.
+
+The plain loop is the way most scripts are written: float32, the default memory format, a DataLoader without
+workers whose Dataset applies torchvision's transforms to each picture, SGD in its default implementation. gradlex
+trains through the engine, with the precision that `auto` resolves to here, and in float32. All with the same
+threads, in turns, in one run; ratios are medians over the turns.
+
+    python benchmarks/training.py [--models resnet18 vgg16] [--dataset cifar10.npz]
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from _common import archive, arguments, in_turns, machine, problem, ratio, worker
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+from gradlex.models import build
+
+WANTED = {
+    "vgg16": 1.7,
+    "resnet18": 2.0,
+    "resnet50": 2.0,
+    "densenet121": 2.0,
+    "mobilenetv2": 1.4,
+    "senet18": 1.7,
+    "efficientnetb0": 1.4,
+}
+WANTED_FLOAT32 = 1.0
+
+
+def main() -> int:
+    parser = arguments(__doc__, clock=True)
+    parser.add_argument("--models", nargs="+", choices=list(WANTED), default=list(WANTED))
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=3, help="batches a turn")
+    parser.add_argument("--repeats", type=int, default=3, help="turns")
+    parser.add_argument("--threads", type=int, default=2)
+    asked = parser.parse_args()
+    print(machine(), f"; {asked.threads} threads, {asked.clock} clock, batches of {asked.batch_size}", sep="")
+    print(
+        f"{'samples/s':16}{'plain':>8}{'auto':>8}{'float32':>9}{'auto is':>10}{'x auto':>8}{'wanted':>8}"
+        f"{'x float32':>11}"
+    )
+    samples = asked.steps * asked.batch_size
+    met = True
+    with archive(asked.dataset, samples) as path:
+        for model in asked.models:
+            met &= compared(model, path, samples, asked)
+    print(f"wanted in float32: {WANTED_FLOAT32} of all")
+    return 0 if met else 1
+
+
+def compared(model: str, path: str, samples: int, asked: Any) -> bool:
+    sides: dict[str, Callable[[], object]] = {"plain": plain_loop(model, samples, asked)}
+    used = ""
+    for precision in ("auto", "float32"):
+        ours = problem(
+            path,
+            samples,
+            model=model,
+            precision=precision,
+            batch_size=asked.batch_size,
+            threads=asked.threads,
+            lr=0.01,
+        )
+        used = ours.recipe.precision if precision == "auto" else used
+        sides[precision] = generation(ours, samples)
+    times = in_turns(sides, asked.repeats, asked.clock)
+    speeds = {name: samples / statistics.median(seconds) for name, seconds in times.items()}
+    auto, float32 = ratio(times["plain"], times["auto"]), ratio(times["plain"], times["float32"])
+    print(
+        f"{model:16}{speeds['plain']:>8.1f}{speeds['auto']:>8.1f}{speeds['float32']:>9.1f}{used:>10}"
+        f"{auto:>8.2f}{WANTED[model]:>8}{float32:>11.2f}",
+        flush=True,
+    )
+    return auto >= WANTED[model] and float32 >= WANTED_FLOAT32
+
+
+def generation(ours: Any, samples: int) -> Callable[[], object]:
+    trainer = worker(ours)
+    parent, subset = trainer.first_parent(), np.arange(samples)
+    return lambda: trainer.train(parent, 0, subset, 0.01)
+
+
+def plain_loop(model: str, samples: int, asked: Any) -> Callable[[], object]:
+    x = np.random.default_rng(0).integers(0, 256, (samples, 32, 32, 3), dtype=np.uint8)
+    transform = transforms.Compose(
+        [
+            transforms.RandomCrop(32, padding=4),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize((0.49, 0.48, 0.45), (0.25, 0.24, 0.26)),
+        ]
+    )
+    loader = DataLoader(Pictures(x, transform), batch_size=asked.batch_size, shuffle=True)
+    net = build(model, num_classes=10).train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+
+    def run() -> None:
+        torch.set_num_threads(asked.threads)
+        for inputs, targets in loader:
+            loss = F.cross_entropy(net(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    return run
+
+
+class Pictures(Dataset[Any]):
+    """What a torchvision dataset does for one sample: a PIL picture, then the transforms."""
+
+    def __init__(self, x: np.ndarray, transform: Callable[[Image.Image], torch.Tensor]) -> None:
+        self.x, self.transform = x, transform
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
+        return self.transform(Image.fromarray(self.x[place])), place % 10
+
+
+if __name__ == "__main__":
+    sys.exit(main())
