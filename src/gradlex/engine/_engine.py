@@ -86,6 +86,7 @@ class TrainedCandidates:
         """What the choice makes the next generation's parent; the others are let go to free their memory."""
         parent = promoted(choice, self._own, self._parent, self._engine.worker, self._engine.team)
         self._own.clear()
+        del self._parent  # these candidates are still referred to while the next ones train
         return parent
 
 

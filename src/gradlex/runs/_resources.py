@@ -16,7 +16,7 @@ SMALL_NETWORK = 150e6
 """Multiply-adds a sample up to which a network trains faster in several processes than with several threads.
 
 Measured with two processors, two processes of one thread against one of two: 1.65 times faster at 1 million
-multiply-adds, 1.2 to 1.4 at 10 to 40, 1.1 at 125 (resnet56) and 139 (resnet18 of half width), 0.95 at 555
+multiply-adds, 1.1 to 1.5 at 9 to 41, 1.1 at 125 (resnet56) and 139 (resnet18 of half width), 0.95 at 555
 (resnet18). A process alone would be faster with two threads than with one throughout, 1.2 to 1.9 times.
 """
 
