@@ -94,9 +94,8 @@ def execute(
     `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation (InterruptedRun).
     """
     execution = execution or Execution()
-    make_optimizer(
-        problem.recipe, problem.model, problem.recipe.lr, problem.device.type
-    )  # muon takes not every model
+    # Tried before anything is written: some optimizers, muon for one, do not take every model.
+    make_optimizer(problem.recipe, problem.model, problem.recipe.lr, problem.device.type)
     refuse_processes(problem.recipe.require("population"), execution.workers)
     kept = folder if leading() else None
     with (
