@@ -12,7 +12,6 @@ four, less one that does the same with 600; so the libraries and the networks ca
 from __future__ import annotations
 
 import json
-import platform
 import re
 import resource
 import statistics
@@ -22,13 +21,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from torch.utils.data import DataLoader, Dataset
-from torchvision import transforms
+from _common import machine
+from _plain import plain_loader
 
 from gradlex.data import ArraySamples, Normalization, crop_flip
 from gradlex.recipe import Recipe
@@ -40,28 +37,9 @@ WANTED_COPIES = 1.5  # at the peak; one copy, and room for the allocator's and t
 
 
 def main() -> int:
-    print(f"processor: {processor()}; torch {torch.__version__}; Python {platform.python_version()}")
+    print(machine())
     met = [speed(), memory()]
     return 0 if all(met) else 1
-
-
-def processor() -> str:
-    listed = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.*)", listed.read_text()) if listed.exists() else []
-    return names[0] if names else platform.processor()
-
-
-class Pictures(Dataset[Any]):
-    """What a torchvision dataset does for one sample: a PIL picture, then the transforms."""
-
-    def __init__(self, x: np.ndarray, transform: Callable[[Image.Image], torch.Tensor]) -> None:
-        self.x, self.transform = x, transform
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
-        return self.transform(Image.fromarray(self.x[place])), 0
 
 
 def speed() -> bool:
@@ -75,22 +53,7 @@ def speed() -> bool:
         augment=crop_flip(4),
     )
     few = x[:4_000]
-    loader = DataLoader(
-        Pictures(
-            few,
-            transforms.Compose(
-                [
-                    transforms.RandomCrop(32, padding=4),
-                    transforms.RandomHorizontalFlip(),
-                    transforms.ToTensor(),
-                    transforms.Normalize(normalization.mean, normalization.std),
-                ]
-            ),
-        ),
-        batch_size=BATCH,
-        shuffle=True,
-        num_workers=0,
-    )
+    loader = plain_loader(few, BATCH)
 
     def ours() -> None:
         rng = np.random.default_rng(0)

@@ -19,9 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from _common import archive, arguments, in_turns, machine, problem, ratio, worker
-from PIL import Image
-from torch.utils.data import DataLoader, Dataset
-from torchvision import transforms
+from _plain import plain_loader
 
 from gradlex.models import build
 
@@ -41,7 +39,7 @@ def main() -> int:
     parser = arguments(__doc__, clock=True)
     parser.add_argument("--models", nargs="+", choices=list(WANTED), default=list(WANTED))
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=3, help="batches a turn")
+    parser.add_argument("--steps", type=int, default=8, help="batches a turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns")
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
@@ -93,15 +91,7 @@ def generation(ours: Any, samples: int) -> Callable[[], object]:
 
 def plain_loop(model: str, samples: int, asked: Any) -> Callable[[], object]:
     x = np.random.default_rng(0).integers(0, 256, (samples, 32, 32, 3), dtype=np.uint8)
-    transform = transforms.Compose(
-        [
-            transforms.RandomCrop(32, padding=4),
-            transforms.RandomHorizontalFlip(),
-            transforms.ToTensor(),
-            transforms.Normalize((0.49, 0.48, 0.45), (0.25, 0.24, 0.26)),
-        ]
-    )
-    loader = DataLoader(Pictures(x, transform), batch_size=asked.batch_size, shuffle=True)
+    loader = plain_loader(x, asked.batch_size)
     net = build(model, num_classes=10).train()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
 
@@ -114,19 +104,6 @@ def plain_loop(model: str, samples: int, asked: Any) -> Callable[[], object]:
             optimizer.step()
 
     return run
-
-
-class Pictures(Dataset[Any]):
-    """What a torchvision dataset does for one sample: a PIL picture, then the transforms."""
-
-    def __init__(self, x: np.ndarray, transform: Callable[[Image.Image], torch.Tensor]) -> None:
-        self.x, self.transform = x, transform
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
-        return self.transform(Image.fromarray(self.x[place])), place % 10
 
 
 if __name__ == "__main__":

@@ -10,6 +10,10 @@ class InputError(ValueError):
     """A value was refused where it entered. The command prints it and exits with code 2."""
 
 
+class MissingDataError(InputError):
+    """Data is not on this machine, and was not to be downloaded."""
+
+
 class RunError(RuntimeError):
     """A run failed after it had started. The command prints it and exits with code 1."""
 

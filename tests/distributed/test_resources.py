@@ -41,8 +41,10 @@ def test_workers_are_candidates_up_to_the_places_to_compute_and_an_asked_number_
 @pytest.mark.parametrize(
     ("threads", "multiply_adds", "workers", "processors", "expected"),
     [
-        ("auto", 1e6, 1, 16, 1),
-        ("auto", SMALL_NETWORK, 4, 16, 1),
+        ("auto", 1e6, 1, 16, 2),
+        ("auto", 1e6, 1, 1, 1),
+        ("auto", 1e6, 2, 2, 1),
+        ("auto", SMALL_NETWORK, 4, 16, 2),
         ("auto", SMALL_NETWORK + 1, 4, 16, 4),
         ("auto", 1e9, 4, 18, 4),
         ("auto", 1e9, 1, 16, 16),
@@ -51,7 +53,7 @@ def test_workers_are_candidates_up_to_the_places_to_compute_and_an_asked_number_
         (3, 1e9, 1, 16, 3),
     ],
 )
-def test_threads_are_one_for_a_small_network_else_the_processors_shared_out(
+def test_threads_are_the_processors_shared_out_and_at_most_two_for_a_small_network(
     threads, multiply_adds, workers, processors, expected, monkeypatch
 ):
     monkeypatch.setattr(_resources, "processors", lambda: processors)

@@ -26,16 +26,19 @@ def is_folder(dataset: str) -> bool:
     return dataset not in DATASETS and os.path.isdir(os.path.expanduser(dataset))
 
 
-def load(recipe: Recipe, data_dir: Path | None = None) -> Arrays:
-    """The recipe's dataset, with a test part, cut to `train_size`, and checked."""
+def load(recipe: Recipe, data_dir: Path | None = None, *, download: bool = True) -> Arrays:
+    """The recipe's dataset, with a test part, cut to `train_size`, and checked.
+
+    What is not on this machine is downloaded, or refused (MissingDataError).
+    """
     if recipe.train_size is not None and recipe.train_size < 2:
         raise InputError(f"train_size must be at least 2, got {recipe.train_size}.")
-    arrays = _source(recipe, data_dir or default_data_dir())
+    arrays = _source(recipe, data_dir or default_data_dir(), download=download)
     checked = checked_arrays(arrays, source=recipe.dataset)
     return checked.with_test(recipe.test_fraction).part(recipe.train_size)
 
 
-def _source(recipe: Recipe, data_dir: Path) -> Arrays:
+def _source(recipe: Recipe, data_dir: Path, *, download: bool) -> Arrays:
     name, path = recipe.dataset, Path(os.path.expanduser(recipe.dataset))
     if is_folder(name):
         from gradlex.data._folder import folder  # noqa: PLC0415  # each source imports its own library
@@ -52,7 +55,7 @@ def _source(recipe: Recipe, data_dir: Path) -> Arrays:
     if name in DATASETS:
         from gradlex.data import _torchvision  # noqa: PLC0415
 
-        arrays: Arrays = getattr(_torchvision, name)(data_dir)
+        arrays: Arrays = getattr(_torchvision, name)(data_dir, download=download)
         return arrays
     if path.suffix.lower() == ".npz":
         from gradlex.data._npz import npz  # noqa: PLC0415

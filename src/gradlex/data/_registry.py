@@ -13,6 +13,8 @@ class DatasetInfo:
     description: str
     batch_size: int
     augment: str
+    train_samples: int | None
+    """Training samples; None where the data itself must be asked."""
     baseline_generations: int
     """Epochs of the SGD baseline; methods with a population of p get p + 1 times as many generations."""
 
@@ -23,6 +25,7 @@ _INFOS = (
         description="1,797 handwritten digits, 8 x 8, 10 classes; comes with scikit-learn",
         batch_size=32,
         augment="none",
+        train_samples=1_438,
         baseline_generations=12,
     ),
     DatasetInfo(
@@ -30,6 +33,7 @@ _INFOS = (
         description="60,000 pictures, 32 x 32 x 3, 10 classes (Krizhevsky 2009); downloaded",
         batch_size=128,
         augment="crop4,flip",
+        train_samples=50_000,
         baseline_generations=200,
     ),
     DatasetInfo(
@@ -37,6 +41,7 @@ _INFOS = (
         description="60,000 pictures, 32 x 32 x 3, 100 classes (Krizhevsky 2009); downloaded",
         batch_size=64,
         augment="crop4,flip",
+        train_samples=50_000,
         baseline_generations=200,
     ),
     DatasetInfo(
@@ -44,6 +49,7 @@ _INFOS = (
         description="99,289 house-number digits, 32 x 32 x 3, without the extra set (Netzer et al. 2011); downloaded",
         batch_size=64,
         augment="crop4,flip",
+        train_samples=73_257,
         baseline_generations=200,
     ),
 )
@@ -55,6 +61,7 @@ OWN = DatasetInfo(
     description="a .npz archive, a folder of pictures, or arrays of one's own",
     batch_size=64,
     augment="none",
+    train_samples=None,
     baseline_generations=20,
 )
 """What a recipe takes for data that has no entry of its own."""

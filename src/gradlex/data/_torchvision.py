@@ -19,22 +19,22 @@ from torchvision import datasets
 from torchvision.datasets.utils import check_integrity
 
 from gradlex.data._arrays import Arrays
-from gradlex.errors import InputError
+from gradlex.errors import InputError, MissingDataError
 
 _TIMEOUT = 60  # seconds without an answer; torchvision itself would wait for ever
 
 
-def cifar10(data_dir: Path) -> Arrays:
+def cifar10(data_dir: Path, *, download: bool = True) -> Arrays:
     """50,000 training and 10,000 test pictures (Krizhevsky 2009)."""
-    return _cifar(datasets.CIFAR10, data_dir)
+    return _cifar(datasets.CIFAR10, data_dir, download=download)
 
 
-def cifar100(data_dir: Path) -> Arrays:
+def cifar100(data_dir: Path, *, download: bool = True) -> Arrays:
     """50,000 training and 10,000 test pictures, fine labels (Krizhevsky 2009)."""
-    return _cifar(datasets.CIFAR100, data_dir)
+    return _cifar(datasets.CIFAR100, data_dir, download=download)
 
 
-def svhn(data_dir: Path) -> Arrays:
+def svhn(data_dir: Path, *, download: bool = True) -> Arrays:
     """73,257 training and 26,032 test pictures, without the extra set (Netzer et al. 2011)."""
     splits = ("train", "test")
     train, test = _fetched(
@@ -42,7 +42,8 @@ def svhn(data_dir: Path) -> Arrays:
         data_dir,
         {datasets.SVHN.split_list[split][1]: datasets.SVHN.split_list[split][2] for split in splits},
         [datasets.SVHN.split_list[split][0] for split in splits],
-        lambda root, download: [datasets.SVHN(root, split=split, download=download) for split in splits],
+        lambda root, fetch: [datasets.SVHN(root, split=split, download=fetch) for split in splits],
+        download=download,
     )
     return Arrays(
         x_train=np.ascontiguousarray(train.data.transpose(0, 2, 3, 1)),
@@ -53,13 +54,14 @@ def svhn(data_dir: Path) -> Arrays:
     )
 
 
-def _cifar(source: Any, data_dir: Path) -> Arrays:
+def _cifar(source: Any, data_dir: Path, *, download: bool) -> Arrays:
     train, test = _fetched(
         source.__name__.lower(),
         data_dir,
         {source.filename: source.tgz_md5},
         [source.url],
-        lambda root, download: [source(root, train=train, download=download) for train in (True, False)],
+        lambda root, fetch: [source(root, train=train, download=fetch) for train in (True, False)],
+        download=download,
     )
     return Arrays(
         x_train=np.ascontiguousarray(train.data),
@@ -76,12 +78,15 @@ def _fetched(
     checksums: Mapping[str, str],
     urls: list[str],
     make: Callable[[Path, bool], list[Any]],
+    *,
+    download: bool,
 ) -> list[Any]:
     """What `make(root, download)` returns, from the data folder, or downloaded into it whole or not at all."""
     try:
         return make(data_dir, False)
-    except (RuntimeError, OSError):  # not there, or not sound: torchvision does not say which
-        pass
+    except (RuntimeError, OSError) as error:  # not there, or not sound: torchvision does not say which
+        if not download:
+            raise MissingDataError(f"{name} is not in {data_dir}.") from error
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         building = tempfile.TemporaryDirectory(dir=data_dir, prefix=f".{name}-")

@@ -70,6 +70,7 @@ _INFOS = (
         module="_mobilenet",
         factory="mobilenetv2",
         smallest_picture=32,
+        gains_from_bfloat16=False,
     ),
     ModelInfo(
         name="senet18",

@@ -1,38 +1,49 @@
 """One run: put together from names or objects, executed, recorded on disk, resumed, evaluated again."""
 
 from gradlex.runs._device import find_device
-from gradlex.runs._evaluate import evaluate
+from gradlex.runs._evaluate import FinishedModel, evaluate, finished_model
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
+from gradlex.runs._interrupts import Interrupts, deaf
 from gradlex.runs._members import leading, local_workers
-from gradlex.runs._named import named_problem
+from gradlex.runs._named import named_problem, resolved_for
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
-from gradlex.runs._resources import choose_workers
+from gradlex.runs._resources import choose_workers, native_bfloat16, processors
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data, stored_intervals, stored_recipe
+from gradlex.runs._stored import StoredRun, stored_run
 from gradlex.runs._train import train
 
 __all__ = [
     "Callback",
     "Execution",
+    "FinishedModel",
+    "Interrupts",
     "Placement",
     "Problem",
     "Record",
     "Run",
     "RunFolder",
+    "StoredRun",
     "choose_workers",
     "continued",
+    "deaf",
     "evaluate",
     "execute",
     "find_device",
+    "finished_model",
     "has_checkpoint",
     "leading",
     "local_workers",
     "named_problem",
+    "native_bfloat16",
+    "processors",
     "refuse_other_data",
     "resolve_method",
+    "resolved_for",
     "stored_intervals",
     "stored_recipe",
+    "stored_run",
     "train",
 ]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradlex.data import Normalization, is_folder, load
+import torch
+from torch import nn
+
+from gradlex.data import ArraySamples, Normalization, is_folder, load
 from gradlex.engine import Evaluation, Worker
 from gradlex.errors import InputError
 from gradlex.population import capture
@@ -18,10 +22,31 @@ from gradlex.runs._weights import load_weights
 from gradlex.tasks import Classification
 
 
+@dataclass(frozen=True, kw_only=True)
+class FinishedModel:
+    """The final model of a run and test samples with the run's own normalisation."""
+
+    recipe: Recipe
+    model: nn.Module
+    test: ArraySamples
+    """On the device, where the model is not yet."""
+    device: torch.device
+
+
 def evaluate(
     path: Path, *, dataset: str | None = None, device: str | None = None, data_dir: Path | None = None
 ) -> Evaluation:
     """Accuracy and loss of the run's final model, with the run's own normalisation."""
+    finished = finished_model(path, dataset=dataset, device=device, data_dir=data_dir)
+    recipe, test = finished.recipe, finished.test
+    worker = Worker(finished.model, test, Classification(recipe.case_error), recipe, finished.device)
+    return worker.evaluate(capture(worker.model), test)
+
+
+def finished_model(
+    path: Path, *, dataset: str | None = None, device: str | None = None, data_dir: Path | None = None
+) -> FinishedModel:
+    """The run's final model, with the test samples of its own data or of another dataset that fits it."""
     folder = RunFolder(path)
     recipe, trained_on = stored_recipe(folder)
     if GIVEN in (recipe.model, recipe.dataset):
@@ -62,8 +87,7 @@ def evaluate(
     normalization = Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
     found = find_device(device)
     test = array_samples(arrays.x_test, arrays.y_test, normalization, found)
-    worker = Worker(model, test, Classification(recipe.case_error), recipe, found)
-    return worker.evaluate(capture(worker.model), test)
+    return FinishedModel(recipe=recipe, model=model, test=test, device=found)
 
 
 def _refuse_incomplete(path: Path, trained_on: dict[str, Any]) -> None:

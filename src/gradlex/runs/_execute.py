@@ -23,6 +23,7 @@ from gradlex.runs._folder import RunFolder
 from gradlex.runs._interrupts import Interrupts
 from gradlex.runs._journal import Journal
 from gradlex.runs._members import Member, leading, refuse_processes
+from gradlex.runs._memory import peak_memory
 from gradlex.runs._problem import Problem
 from gradlex.runs._processes import members
 from gradlex.runs._records import Record
@@ -214,6 +215,7 @@ def _result(problem: Problem, worker: Worker, parent: Parent, journal: Journal) 
         "cases_evaluated": sum(record.cases_evaluated for record in journal.records),
         "parameters": sum(p.numel() for p in worker.model.parameters()),
         "seconds": journal.seconds,
+        "peak_memory": peak_memory(problem.device),
         "data": {key: problem.data[key] for key in ("fingerprint", "train_samples", "test_samples")},
         "gradlex": __version__,
     }

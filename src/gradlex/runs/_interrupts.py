@@ -7,7 +7,9 @@ import os
 import signal
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from types import FrameType, TracebackType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -71,3 +73,14 @@ class Interrupts:
             for child in multiprocessing.active_children():
                 child.kill()
             os._exit(128 + heard[1])
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """A process started inside hears neither Ctrl-C nor SIGTERM: they may reach a group, and its parent decides."""
+    resource_tracker.ensure_running()  # which would unblock them again if it started in here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -24,7 +24,7 @@ from gradlex.runs._checkpoint import (
 from gradlex.runs._disk import parse_json
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._problem import Problem
-from gradlex.runs._records import Record, environment
+from gradlex.runs._records import Record, environment, records_of
 from gradlex.runs._resume import continued, refuse_other_data
 
 _Found = TypeVar("_Found")
@@ -207,6 +207,4 @@ class Journal:
 
 def _records(files: Mapping[str, bytes]) -> list[Record]:
     """The records in the two files' lines, whose checksums hold."""
-    generations, evaluations = ([parse_json(line) for line in files[name].splitlines()] for name in _RECORDS)
-    evaluated = {line["generation"]: line for line in evaluations}
-    return [Record.from_lines(line, evaluated.get(line["generation"], {})) for line in generations]
+    return records_of(*([parse_json(line) for line in files[name].splitlines()] for name in _RECORDS))

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -26,6 +25,7 @@ import torch.multiprocessing
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
 from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.runs._interrupts import deaf
 from gradlex.runs._members import PATIENCE, Member, backend, placed
 from gradlex.runs._problem import Problem
 
@@ -46,7 +46,7 @@ def started(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
                     target=_worker, args=(rank, workers, folder, theirs, os.getpid(), problem, follow)
                 )
                 try:
-                    with _deaf():
+                    with deaf():
                         process.start()
                 except (pickle.PicklingError, AttributeError, TypeError) as error:
                     raise InputError(
@@ -72,17 +72,6 @@ def started(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
                 pipe.close()
             if dist.is_initialized():
                 dist.destroy_process_group()
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """A process started inside hears neither Ctrl-C nor SIGTERM: they may reach a whole group, and rank 0 decides."""
-    resource_tracker.ensure_running()  # which would unblock them again if it started in here
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _worker(

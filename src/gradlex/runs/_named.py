@@ -31,10 +31,12 @@ def named_problem(
     data_dir: Path | None = None,
     workers: int = 1,
     fresh: bool = True,
+    arrays: Arrays | None = None,
 ) -> Problem:
     """Load the data, build the model with its initial weights, resolve the recipe; writes nothing but downloads.
 
-    `fresh` is False for a run that goes on from a checkpoint: it needs no `init_from` any more.
+    `arrays` is the recipe's data where it has been loaded already. `fresh` is False for a run that goes on from a
+    checkpoint: it needs no `init_from` any more.
     """
     if GIVEN in (recipe.dataset, recipe.model, recipe.augment):
         raise InputError(
@@ -44,26 +46,15 @@ def named_problem(
     if ":" not in recipe.model and recipe.model not in MODELS:
         raise unknown_name("model", recipe.model, MODELS)
     resolve_method(recipe, device)
-    arrays = load(recipe, data_dir)
-    size = arrays.input_shape[-1] if is_folder(recipe.dataset) else None
-    recipe = recipe.replace(test_fraction=arrays.test_fraction, image_size=size)
+    if arrays is None:
+        arrays = load(recipe, data_dir)
     normalization = Normalization.of(arrays.x_train)
     model = build_model(recipe, arrays)
     plain = array_samples(arrays.x_train, arrays.y_train, normalization, device)
     with torch_generator(torch_seed(recipe.seed, "initialisation", index=1), device):
         width, multiply_adds = try_out(model.to(device), plain)
     check_width(width, arrays.num_classes)
-    recipe = resolve(
-        recipe,
-        Facts(
-            dataset=dataset_info(recipe.dataset),
-            num_samples=len(arrays.y_train),
-            gains_from_bfloat16=recipe.model not in MODELS or MODELS[recipe.model].gains_from_bfloat16,
-            multiply_adds=multiply_adds,
-            device=device,
-            workers=workers,
-        ),
-    )
+    recipe = resolved_for(recipe, arrays, device, multiply_adds=multiply_adds, workers=workers)
     augment = parse_augment(recipe.augment or "none")
     if augment is not None and len(arrays.input_shape) != 3:
         raise InputError(
@@ -82,6 +73,24 @@ def named_problem(
         data=_described(arrays, normalization),
         normalization=normalization,
         device=device,
+    )
+
+
+def resolved_for(
+    recipe: Recipe, arrays: Arrays, device: torch.device, *, multiply_adds: float = 0.0, workers: int = 1
+) -> Recipe:
+    """The recipe with nothing left open, for its data; the multiply-adds decide only threads that are auto."""
+    size = arrays.input_shape[-1] if is_folder(recipe.dataset) else None
+    return resolve(
+        recipe.replace(test_fraction=arrays.test_fraction, image_size=size),
+        Facts(
+            dataset=dataset_info(recipe.dataset),
+            num_samples=len(arrays.y_train),
+            gains_from_bfloat16=recipe.model not in MODELS or MODELS[recipe.model].gains_from_bfloat16,
+            multiply_adds=multiply_adds,
+            device=device,
+            workers=workers,
+        ),
     )
 
 

@@ -113,6 +113,12 @@ def _evaluation(line: dict[str, Any], part: str) -> Evaluation | None:
     return Evaluation(accuracy=line[f"{part}_accuracy"], loss=line[f"{part}_loss"])
 
 
+def records_of(generations: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> list[Record]:
+    """The records from the lines of generations.jsonl and evaluations.jsonl."""
+    evaluated = {line["generation"]: line for line in evaluations}
+    return [Record.from_lines(line, evaluated.get(line["generation"], {})) for line in generations]
+
+
 def environment(recipe: Recipe, device: torch.device) -> dict[str, Any]:
     """What computed the run."""
     return {
