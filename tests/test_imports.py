@@ -56,7 +56,9 @@ def test_every_public_name_is_there(name):
     assert getattr(gradlex, name) is not None
 
 
-@pytest.mark.parametrize("room", ["population", "data", "models", "selection", "engine", "runs", "tasks"])
+@pytest.mark.parametrize(
+    "room", ["population", "data", "models", "selection", "engine", "runs", "tasks", "experiments", "report"]
+)
 def test_every_public_name_of_a_room_is_there(room):
     module = getattr(gradlex, room)
     assert inspect.ismodule(module)

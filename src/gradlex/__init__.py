@@ -14,7 +14,7 @@ from gradlex.population import Parent
 from gradlex.recipe import Recipe
 
 if TYPE_CHECKING:
-    from gradlex import engine, runs, tasks
+    from gradlex import engine, experiments, report, runs, tasks
     from gradlex.runs import Run, train
 
 __all__ = [
@@ -28,8 +28,10 @@ __all__ = [
     "data",
     "engine",
     "evolve",
+    "experiments",
     "models",
     "population",
+    "report",
     "runs",
     "selection",
     "tasks",
@@ -39,5 +41,5 @@ __all__ = [
 __getattr__ = lazy_attributes(
     __name__,
     attributes={"Run": "gradlex.runs", "train": "gradlex.runs"},
-    modules=("engine", "runs", "tasks"),
+    modules=("engine", "experiments", "report", "runs", "tasks"),
 )

@@ -12,13 +12,16 @@ from typing import Any
 import tyro
 
 from gradlex._version import __version__
-from gradlex.cli import _arguments, _evaluate, _lists, _train
+from gradlex.cli import _arguments, _evaluate, _lists, _paper, _train
 from gradlex.errors import InputError, InterruptedRun, RunError
 
 _COMMANDS = {
     "train": _train.train,
     "resume": _train.resume,
     "evaluate": _evaluate.evaluate,
+    "compare": _paper.compare,
+    "paper": _paper.paper,
+    "report": _paper.report,
     "models": _lists.models,
     "datasets": _lists.datasets,
     "selections": _lists.selections,

@@ -1,0 +1,78 @@
+"""The flags with which an experiment's grid is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradlex.errors import InputError, unknown_name
+from gradlex.experiments import METHODS, Grid
+from gradlex.recipe import Momentum, Precision, Recipe
+
+_SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
+_OWN = {"dataset", "model", "population", "momentum", "generations", "seed", *_SHARED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dimensions:
+    """What differs from the experiment's own grid; what is not given leaves it."""
+
+    methods: tuple[str, ...] = ()
+    """Which methods, of: sgd, sgd-matched, sgd-matched-5e-4, random, tournament, lexicase, average, expected, ..."""
+    populations: tuple[int, ...] = ()
+    """Sizes of the population."""
+    momenta: tuple[Momentum, ...] = ()
+    """The optimizer's state between generations: none, reset, inherit."""
+    seeds: int | None = None
+    """How many seeds: 0, 1, ..."""
+    generations: int | None = None
+    """Epochs of the SGD baseline; a population of p has p + 1 times as many generations."""
+    train_size: int | None = None
+    """Train on a stratified part of this many samples."""
+    batch_size: int | None = None
+    """Samples a gradient step."""
+    lr: float | None = None
+    """Initial learning rate."""
+    weight_decay: float | None = None
+    """Weight decay, but for the methods that have their own."""
+    augment: str | None = None
+    """Augmentation of training batches: none, crop4, flip, or crop4,flip."""
+    width: float | None = None
+    """Scale of the network's hidden layers."""
+    precision: Precision | None = None
+    """bfloat16 autocast, or float32."""
+    threads: int | None = None
+    """Threads a run computes with. It changes a network's last bits, so it is part of what a run is."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Any other field of a recipe, for all runs: optimizer=adamw schedule=constant."""
+
+    def applied(self, grid: Grid) -> Grid:
+        """The grid with what these flags say."""
+        _check_fields(self.recipe)
+        if self.seeds == 0:
+            raise InputError("seeds must be at least 1, got 0.")
+        changes = {name: getattr(self, name) for name in ("methods", "populations", "momenta", "seeds")}
+        shared = {name: getattr(self, name) for name in _SHARED}
+        given = {name: value for name, value in shared.items() if value is not None}
+        return dataclasses.replace(
+            grid,
+            **{name: value for name, value in changes.items() if value},
+            epochs=grid.epochs if self.generations is None else self.generations,
+            shared=grid.shared.replace(**given, **self.recipe),
+        )
+
+
+def _check_fields(recipe: Mapping[str, Any]) -> None:
+    known = {f.name for f in dataclasses.fields(Recipe)}
+    methods = {name for method in METHODS.values() for name in method.changes}
+    for name in recipe:
+        if name not in known:
+            raise unknown_name("recipe field", name, known)
+        if name in _OWN:
+            raise InputError(f"recipe field {name} has a flag of its own: give it there.")
+        if name in methods:
+            raise InputError(
+                f"recipe field {name} is what methods differ by: choose among --methods instead."
+            )

@@ -1,0 +1,100 @@
+"""Progress of many runs: one live bar on a terminal, a line for each run elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rich.progress import BarColumn, Progress, TextColumn
+
+from gradlex.cli._console import console
+from gradlex.experiments import Job
+
+
+class ExperimentProgress:
+    """A context that is told how the runs of an experiment get on (`gradlex.experiments.Watcher`)."""
+
+    def __init__(self, jobs: Sequence[Job], at_once: int, root: Path) -> None:
+        self._console = console()
+        self._started = time.monotonic()
+        self._done = {job.folder: job.recipe.require("generations") for job in jobs if job.state == "done"}
+        self._all = {job.folder: job.recipe.require("generations") for job in jobs}
+        self._before: int | None = None
+        self._finished, self._failed = len(self._done), 0
+        self._running: dict[Path, str] = {}
+        self._console.print(
+            f"{len(self._all)} runs, {self._finished} of them done already, {at_once} at a time, into {root}",
+            soft_wrap=True,
+        )
+        self._bar = Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=self._console)
+        self._task = self._bar.add_task("", total=sum(self._all.values()))
+        self._live = self._console.is_terminal
+
+    def __enter__(self) -> ExperimentProgress:
+        if self._live:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._bar.stop()
+
+    def started(self, job: Job) -> None:
+        """Say which run begins or goes on."""
+        word = "goes on" if job.state == "interrupted" else "begins"
+        self._running[job.folder] = job.title
+        self._say(f"{word}: {job.title}")
+
+    def moved(self, job: Job, generations: int) -> None:
+        """Show how far all runs have come."""
+        self._done[job.folder] = generations
+        self._show()
+
+    def finished(self, job: Job, test_accuracy: float | None) -> None:
+        """Say what a run has reached."""
+        self._finished += 1
+        reached = "" if test_accuracy is None else f", test accuracy {test_accuracy:.2%}"
+        self._over(job, f"{self._finished} of {len(self._all)} done: {job.title}{reached}")
+
+    def failed(self, job: Job, reason: str) -> None:
+        """Say that a run has failed; the others go on."""
+        self._failed += 1
+        self._over(job, f"failed: {job.title}: {reason}")
+
+    def _over(self, job: Job, text: str) -> None:
+        self._running.pop(job.folder, None)
+        left = self._left()
+        self._say(text + (f"; about {duration(left)} left" if left and self._running else ""))
+        self._show()
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, markup=False)
+
+    def _show(self) -> None:
+        done = sum(self._done.values())
+        if self._before is None:
+            self._before = done  # what earlier sittings did tells nothing of this one's speed
+        left = self._left()
+        told = f"{self._finished}/{len(self._all)} runs, {done:,}/{sum(self._all.values()):,} generations"
+        self._bar.update(
+            self._task, completed=done, description=told + (f", {duration(left)} left" if left else "")
+        )
+
+    def _left(self) -> float | None:
+        done = sum(self._done.values())
+        if self._before is None or done <= self._before:
+            return None
+        return (time.monotonic() - self._started) / (done - self._before) * (sum(self._all.values()) - done)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in a few letters."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6_000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 360_000 else f"{seconds / 86_400:.0f} days"

@@ -1,0 +1,82 @@
+"""One run of an experiment in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.recipe import Recipe
+from gradlex.runs import Execution, Record, RunFolder, execute, find_device, has_checkpoint, named_problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """So many generations are done."""
+
+    generations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The run has its result."""
+
+    test_accuracy: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """The run ended without one, and says why."""
+
+    reason: str
+
+
+def log_path(folder: Path) -> Path:
+    """What a run's process prints, kept only where it fails."""
+    return folder.with_name(f"{folder.name}.log")
+
+
+def run_child(
+    pipe: Connection, recipe: Recipe, folder: Path, device: str, data_dir: Path | None, evaluations: int
+) -> None:
+    """Run, or go on, to the result; tell each generation; anything received ends it after the current one."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    log = log_path(folder)
+    with open(log, "wb", buffering=0) as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+
+    def told(record: Record) -> None:
+        pipe.send(Moved(generations=record.generation + 1))
+        if pipe.poll():
+            raise InterruptedRun(pipe.recv(), "")
+
+    try:
+        run_folder = RunFolder(folder)
+        problem = named_problem(
+            recipe, device=find_device(device), data_dir=data_dir, fresh=not has_checkpoint(run_folder)
+        )
+        every = max(1, problem.recipe.require("generations") // evaluations)
+        run = execute(
+            problem, folder=run_folder, execution=Execution(evaluate_every=every), callback=told, resume=True
+        )
+    except InterruptedRun:
+        log.unlink()
+    except (RunError, InputError) as error:
+        log.unlink()
+        pipe.send(Refused(reason=str(error)))
+    else:
+        log.unlink()
+        pipe.send(Finished(test_accuracy=run.result["test_accuracy"]))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)  # the newest checkpoint is whole, and whoever starts the experiment again goes on there

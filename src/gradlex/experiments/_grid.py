@@ -1,0 +1,94 @@
+"""Grid: what an experiment ranges over. Its cells are recipes; nothing else distinguishes one run from another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+from gradlex.data import DATASETS, OWN, DatasetInfo
+from gradlex.errors import InputError, unknown_name
+from gradlex.experiments._methods import METHODS, POPULATION, check_methods, method_recipe
+from gradlex.models import MODELS
+from gradlex.recipe import Momentum, Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run of an experiment before its data is known: the method it stands for, and its recipe."""
+
+    method: str
+    recipe: Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Datasets x models x methods x populations x momenta x seeds, and the settings that all runs share."""
+
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+    methods: tuple[str, ...]
+    populations: tuple[int, ...] = (POPULATION,)
+    momenta: tuple[Momentum, ...] = ("reset",)
+    seeds: int = 3
+    """How many: 0, 1, ..."""
+    epochs: int | None = None
+    """Generations of the SGD baseline; a population of p has p + 1 times as many. None: the dataset's own."""
+    shared: Recipe = field(default_factory=lambda: Recipe(threads=1))
+
+    def __post_init__(self) -> None:
+        """Refuse an empty dimension, an unknown name, and what is named twice."""
+        for name in ("datasets", "models", "methods", "populations", "momenta"):
+            values = getattr(self, name)
+            if not values or len(set(values)) != len(values):
+                raise InputError(
+                    f"{name} must name at least one, each once, got {' '.join(map(str, values))!r}."
+                )
+        if self.seeds < 1:
+            raise InputError(f"seeds must be at least 1, got {self.seeds}.")
+        if self.epochs is not None and self.epochs < 1:
+            raise InputError(f"generations must be at least 1, got {self.epochs}.")
+        check_methods(self.methods)
+        for model in self.models:
+            if ":" not in model and model not in MODELS:
+                raise unknown_name("model", model, MODELS)
+        for momentum in self.momenta:
+            if momentum not in get_args(Momentum):
+                raise unknown_name("momentum", momentum, get_args(Momentum))
+
+    def cells(self) -> list[Cell]:
+        """Every run, seed by seed, so that what is done first compares all methods."""
+        return [
+            Cell(method=method, recipe=self._recipe(method, dataset, model, population, momentum, seed))
+            for seed, dataset, model, method in product(
+                range(self.seeds), self.datasets, self.models, self.methods
+            )
+            for population, momentum in self._populations(method)
+        ]
+
+    def _populations(self, method: str) -> list[tuple[int, Momentum]]:
+        """SGD has neither; its compute-matched form depends on the first population alone."""
+        both = list(product(self.populations, self.momenta))
+        return both[:1] if METHODS[method].is_sgd else both
+
+    def _recipe(
+        self, method: str, dataset: str, model: str, population: int, momentum: Momentum, seed: int
+    ) -> Recipe:
+        info = known_as(dataset)
+        own = self.shared.replace(
+            dataset=dataset,
+            model=model,
+            population=population,
+            momentum=momentum,
+            seed=seed,
+            batch_size=self.shared.batch_size or info.batch_size,
+            augment=info.augment if self.shared.augment is None else self.shared.augment,
+        )
+        samples = self.shared.train_size or info.train_samples
+        return method_recipe(method, own, epochs=self.epochs or info.baseline_generations, samples=samples)
+
+
+def known_as(dataset: str) -> DatasetInfo:
+    """The dataset's settings; an archive or folder named like a known dataset has that one's."""
+    return DATASETS.get(dataset) or DATASETS.get(Path(dataset).stem.lower(), OWN)

@@ -1,0 +1,80 @@
+"""Plan: which runs an experiment consists of, and where they are.
+
+ROOT/<name>.json names the runs; ROOT/runs/ holds them, shared by all experiments of the same root.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradlex.errors import InputError
+
+RUNS = "runs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One run of an experiment: the method it stands for, and its folder's name under ROOT/runs."""
+
+    method: str
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One experiment of a root."""
+
+    root: Path
+    name: str
+    """table1, table2, table3, table4, figure2 or compare."""
+    scale: str
+    """smoke, small or paper; own for one's own data."""
+    command: str
+    """What makes the experiment again."""
+    runs: tuple[Planned, ...]
+
+    def path(self, planned: Planned) -> Path:
+        """The folder of one run."""
+        return self.root / RUNS / planned.run
+
+    def save(self) -> None:
+        """Write ROOT/<name>.json."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        content: dict[str, Any] = {
+            "experiment": self.name,
+            "scale": self.scale,
+            "command": self.command,
+            "runs": [vars(planned) for planned in self.runs],
+        }
+        path = self.root / f"{self.name}.json"
+        temporary = path.with_suffix(".json.new")
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path)
+
+
+def stored_plan(path: Path) -> Plan:
+    """The plan that ROOT/<name>.json holds."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Plan(
+            root=path.parent,
+            name=content["experiment"],
+            scale=content["scale"],
+            command=content["command"],
+            runs=tuple(Planned(**run) for run in content["runs"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not the plan of an experiment: {error!r}.") from error
+
+
+def stored_plans(root: Path) -> list[Plan]:
+    """All plans of a root, by their names; refused where there is none."""
+    plans = [stored_plan(path) for path in sorted(root.glob("*.json"))]
+    if not plans:
+        raise InputError(
+            f"{root} holds no experiment: make one with gradlex paper or gradlex compare --out {root}."
+        )
+    return plans

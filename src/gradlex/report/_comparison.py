@@ -1,0 +1,98 @@
+"""The methods of a plan against SGD and against SGD of equal cost: accuracy, differences, cost."""
+
+from __future__ import annotations
+
+import math
+
+from gradlex.experiments import METHODS
+from gradlex.report._evidence import Arm, Evidence, Setting
+from gradlex.report._format import NONE, count, difference_cell, duration, memory, spread
+from gradlex.report._statistics import paired, summarize
+from gradlex.report._table import Table
+
+MATCHED = tuple(name for name, method in METHODS.items() if method.matched)
+"""SGD on as many samples as the populations train on, at each weight decay. None is chosen by its accuracy."""
+
+BASELINES = ("sgd", *MATCHED)
+
+
+def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ...] = ()) -> list[Table]:
+    """What the methods reach and cost on one dataset and model, and how they differ from the baselines."""
+    arms = evidence.on(setting)
+    return [
+        Table(
+            title=f"What each method reaches and costs: {setting}",
+            columns=(
+                "method",
+                "seeds",
+                "test, %",
+                "clean training, %",
+                "samples trained",
+                "critical path",
+                "cases evaluated",
+                "wall time",
+                "peak memory",
+            ),
+            rows=tuple(_measures(arm) for arm in arms.values()),
+            notes=(
+                "Accuracies: mean ± standard deviation over seeds, after the last generation. Critical path: the "
+                "samples that one device sees when every candidate has its own. Cases evaluated: clean training "
+                "samples that selection looked at, times candidates. Cases and wall time are means over seeds; "
+                "memory is the largest.",
+                *notes,
+            ),
+        ),
+        _differences(arms, setting),
+    ]
+
+
+def critical_path(arm: Arm) -> int:
+    """Samples that one device trains on when every candidate has its own."""
+    recipe = arm.recipe
+    samples: int = next(iter(arm.runs.values())).data["train_samples"]
+    return recipe.require("generations") * math.ceil(samples / recipe.require("population"))
+
+
+def mean_of(arm: Arm, measure: str) -> float:
+    """The mean over seeds of one number of the result."""
+    return summarize([result[measure] for result in arm.results.values()]).mean
+
+
+def _measures(arm: Arm) -> tuple[str, ...]:
+    # A run of an earlier version has no peak_memory.
+    sizes = [result.get("peak_memory") for result in arm.results.values()]
+    return (
+        arm.title,
+        str(len(arm.runs)),
+        spread(arm.summary),
+        spread(summarize(list(arm.percentages("train_accuracy").values()))),
+        count(mean_of(arm, "samples_trained")),
+        count(critical_path(arm)),
+        count(mean_of(arm, "cases_evaluated")),
+        duration(mean_of(arm, "seconds")),
+        memory(max((size for size in sizes if size is not None), default=None)),
+    )
+
+
+def _differences(arms: dict[str, Arm], setting: Setting) -> Table:
+    baselines = [arm for arm in arms.values() if arm.method in BASELINES]
+    rows = [
+        (
+            arm.title,
+            *(
+                NONE if arm is base else difference_cell(paired(arm.accuracies, base.accuracies))
+                for base in baselines
+            ),
+        )
+        for arm in arms.values()
+    ]
+    return Table(
+        title=f"Test accuracy above each baseline, in points: {setting}",
+        columns=("method", *(f"above {base.title}" for base in baselines)),
+        rows=tuple(rows),
+        notes=(
+            "Mean of the differences between runs of the same seed [95 % interval], p of the paired t-test. Without "
+            "an interval where there is one seed only, or where all seeds differ by the same. Each is a test of its "
+            "own: nothing is adjusted for their number.",
+        ),
+    )

@@ -1,0 +1,84 @@
+"""What the evidence supports, in two plain sentences that claim no more than the intervals do."""
+
+from __future__ import annotations
+
+from gradlex.experiments import METHODS
+from gradlex.report._comparison import MATCHED, mean_of
+from gradlex.report._evidence import Arm, Evidence, Setting
+from gradlex.report._format import difference_words
+from gradlex.report._statistics import paired
+
+_UNADJUSTED = "no interval is adjusted for the number of comparisons"
+
+
+def verdict(evidence: Evidence, setting: Setting) -> str:
+    """Lexicase against SGD and against SGD of equal cost; then the best-supported method with a population."""
+    arms = list(evidence.on(setting).values())
+    sgd = [arm for arm in arms if arm.method == "sgd"]
+    matched = [arm for arm in arms if arm.method in MATCHED]
+    populations = [arm for arm in arms if not METHODS[arm.method].is_sgd]
+    first = _lexicase([arm for arm in populations if arm.method == "lexicase"], sgd, matched)
+    second = _best(populations, matched) if matched else _unmatched(populations, sgd)
+    return f"In short, for {setting}: {first} {second}".rstrip()
+
+
+def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
+    if not arms:
+        return "No run of lexicase is finished, so nothing can be said about it."
+    if not sgd and not matched:
+        return "No run of SGD is finished, so lexicase has nothing to be compared with."
+    sentences = []
+    for arm in arms:
+        cost = f", which trains on {_ratio(arm, sgd[0]):.3g} times the samples of SGD," if sgd else ""
+        told = "; it ".join(_predicate(arm, base) for base in (*sgd, *matched))
+        sentences.append(f"{arm.title[0].upper()}{arm.title[1:]}{cost} {told}.")
+    return " ".join(sentences)
+
+
+def _ratio(arm: Arm, base: Arm) -> float:
+    return mean_of(arm, "samples_trained") / mean_of(base, "samples_trained")
+
+
+def _predicate(arm: Arm, base: Arm) -> str:
+    """Whether the method is above the other, as far as the seeds tell."""
+    name = base.title.replace("SGD, equal samples", "SGD on equal samples")
+    difference = paired(arm.accuracies, base.accuracies)
+    if difference is None:
+        return f"cannot be compared with {name}, since no seed has both finished"
+    words = f"({difference_words(difference)})"
+    if difference.sign:
+        return f"is {'more' if difference.sign > 0 else 'less'} accurate than {name} {words}"
+    seeds = "one seed" if difference.n == 1 else f"{difference.n} seeds"
+    return f"is not shown to differ from {name}, since {seeds} cannot support a conclusion {words}"
+
+
+def _best(arms: list[Arm], matched: list[Arm]) -> str:
+    """The method whose worst lower end, over the matched baselines, is highest; that it was picked is said."""
+    if len(arms) < 2:
+        return ""
+    found = []
+    for arm in arms:
+        differences = [paired(arm.accuracies, base.accuracies) for base in matched]
+        lows = [each.low for each in differences if each is not None and each.low is not None]
+        if len(lows) == len(matched):
+            found.append((min(lows), arm))
+    if not found:
+        return (
+            "No method with a population has an interval against SGD on equal samples: more seeds are needed."
+        )
+    _, best = max(found, key=lambda pair: pair[0])  # the first of equals
+    told = "; it ".join(_predicate(best, base) for base in matched)
+    of = f"Of {len(found)} methods with a population the" if len(found) > 1 else "The"
+    return (
+        f"{of} best supported against SGD on equal samples, {best.title}, {told}; "
+        f"it was picked for this by its test accuracy, and {_UNADJUSTED}."
+    )
+
+
+def _unmatched(populations: list[Arm], sgd: list[Arm]) -> str:
+    if not populations or not sgd:
+        return ""
+    told = (
+        "There is no SGD on as many samples here, so a gain over SGD may come from the longer training alone"
+    )
+    return f"{told}; {_UNADJUSTED}." if len(populations) > 1 else f"{told}."

@@ -1,0 +1,166 @@
+"""gradlex paper, compare and report, as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gradlex.cli import main
+
+
+def command(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "gradlex", *words], capture_output=True, text=True, check=False, **options
+    )
+
+
+QUICK = ("--generations", "1", "--train-size", "80", "--batch-size", "10")
+
+
+@pytest.fixture(scope="module")
+def table2(tmp_path_factory):
+    """Table 2 at its smallest, made by a real process."""
+    root = tmp_path_factory.mktemp("experiments") / "root"
+    return root, command("paper", "table2", "--scale", "smoke", *QUICK, "--out", str(root))
+
+
+def test_a_table_is_printed_beside_the_published_one(table2):
+    root, done = table2
+    assert (done.returncode, done.stderr) == (0, "")
+    for published in ("95.35 ± 0.06", "92.83 ± 0.12", "94.02 ± 0.14"):
+        assert published in done.stdout
+    results = [json.loads(path.read_text()) for path in root.glob("runs/*/result.json")]
+    assert len(results) == 4
+    for result in results:
+        assert f"{100 * result['test_accuracy']:.2f}" in done.stdout
+    assert {path.suffix for path in root.glob("table2*")} == {
+        ".json", ".txt", ".md", ".tex", ".png", ".svg"
+    }  # fmt: skip
+
+
+def test_started_again_it_does_no_finished_run_twice(table2):
+    root, first = table2
+    before = {path: path.stat().st_mtime_ns for path in root.glob("runs/*/*")}
+    again = command("paper", "table2", "--scale", "smoke", *QUICK, "--out", str(root))
+    assert "4 runs, 4 of them done already" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in root.glob("runs/*/*")} == before
+    table = first.stdout[first.stdout.index("Methods of selection") :]
+    assert again.stdout.endswith(table)
+
+
+def test_the_report_is_made_again_from_the_records(table2, capsys):
+    root, _ = table2
+    reports = {path: path.read_bytes() for path in root.glob("table2*")}
+    for path in reports:
+        if path.suffix != ".json":
+            path.unlink()
+    page = root.parent / "RESULTS.md"
+    main(["report", str(root), "--page", str(page)])
+    first = page.read_bytes()
+    assert {path: path.read_bytes() for path in root.glob("table2*")} == reports
+    main(["report", str(root), "--page", str(page)])
+    assert page.read_bytes() == first
+    capsys.readouterr()
+
+
+def test_the_list_names_the_papers_126_runs_without_any_data(tmp_path, monkeypatch):
+    done = command("paper", "table1", "--scale", "paper", "--list", "--data-dir", str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\s*\d+ +(sgd|lexicase) ", line)]
+    assert len(rows) == 42 * 3
+    assert ["lexicase", "cifar10", "resnet18", "4", "reset", "1000", "128", "0.1", "0.0001", "0"] in [
+        row[1:11] for row in rows
+    ]
+    assert ["sgd", "svhn", "vgg16", "1", "inherit", "200", "64", "0.1", "0.0001", "2"] in [
+        row[1:11] for row in rows
+    ]
+    assert "126 runs, 126 of them to do: roughly" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_list_says_what_is_done(table2):
+    root, _ = table2
+    done = command("paper", "table2", *QUICK, "--seeds", "2", "--list", "--out", str(root))
+    assert done.stdout.count(" done ") == 4
+    assert done.stdout.count(" to do ") == 4
+    assert "8 runs, 4 of them to do" in done.stdout
+
+
+def test_compare_says_what_the_evidence_supports(tmp_path):
+    methods = ("sgd", "sgd-matched", "lexicase", "expected")
+    words = ("--methods", *methods, "--seeds", "2", "--out", str(tmp_path / "root"))
+    done = command("compare", *QUICK, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    for title in ("SGD, equal samples", "lexicase, expected", "In short, for small-cnn on digits"):
+        assert title in done.stdout
+    assert len(list(tmp_path.glob("root/runs/*/result.json"))) == 8
+    plan = json.loads((tmp_path / "root" / "compare.json").read_text())
+    samples = {
+        run["method"]: json.loads((tmp_path / "root" / "runs" / run["run"] / "result.json").read_text())[
+            "samples_trained"
+        ]
+        for run in plan["runs"]
+    }
+    assert samples.pop("sgd") == 80
+    assert set(samples.values()) == {400}
+
+
+def test_compare_takes_data_and_a_network_of_ones_own(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = rng.normal(size=(60, 5)) + y[:, None]
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x[:20], y_test=y[:20])
+    (tmp_path / "nets.py").write_text(
+        "from torch import nn\n"
+        "def small(num_classes, in_channels):\n"
+        "    return nn.Sequential(nn.Linear(in_channels, 8), nn.ReLU(), nn.Linear(8, num_classes))\n"
+    )
+    words = ("--dataset", "mine.npz", "--model", "nets:small", "--methods", "sgd", "sgd-matched", "lexicase")
+    done = command("compare", *words, "--generations", "2", "--seeds", "2", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "runs" / "compare-mine-nets-small" / "compare.md").exists()
+    assert "mine.npz" in done.stdout
+
+
+def test_figure_2_is_drawn_from_runs_that_are_there_and_again_without_weights(table2):
+    root, _ = table2
+    done = command("paper", "figure2", *QUICK, "--out", str(root))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 runs, 2 of them done already" in done.stdout
+    assert "effective rank" in done.stdout
+    drawn = (root / "figure2.svg").read_bytes()
+    for weights in root.glob("runs/*/model.safetensors"):
+        weights.unlink()
+    again = command("report", str(root))
+    assert again.returncode == 0
+    assert (root / "figure2.svg").read_bytes() == drawn
+    for path in root.glob("figure2*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["paper", "table2", "--methods", "lexicas"], "Did you mean 'lexicase'"),
+        (["paper", "table2", "--models", "resnet19"], "unknown model 'resnet19'"),
+        (["paper", "table5"], "table5"),
+        (["paper", "table1", "--layers", "conv5_x"], "belong to figure2"),
+        (["paper", "figure2", "--first", "somewhere"], "give --first RUN ... and --second RUN"),
+        (["paper", "figure2", "--models", "mlp", "small-cnn"], "one dataset and one model"),
+        (["paper", "table2", "--jobs", "0"], "jobs must be at least 1"),
+        (["paper", "table2", "--recipe", "seed=3"], "has a flag of its own"),
+        (["paper", "table2", "--recipe", "promotion=average"], "what methods differ by"),
+        (["paper", "table2", "--recipe", "optimiser=adam"], "unknown recipe field 'optimiser'"),
+        (["compare", "--dataset", "nowhere.npz"], "nowhere.npz"),
+        (["compare", "--model", "resnet18"], "resnet18"),
+        (["compare", "--train-size", "0"], "train_size must be"),
+        (["report", "nowhere"], "holds no experiment"),
+    ],
+)
+def test_a_bad_value_is_refused_before_anything_is_written(words, told, refused):
+    refused(words, told)

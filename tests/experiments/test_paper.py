@@ -1,0 +1,134 @@
+"""The paper's experiments are held to the paper (its section 4, tables 1 to 4)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from gradlex import InputError
+from gradlex.experiments import EXPERIMENTS, METHODS, paper_grid, published
+
+TITLES = {
+    "vgg16": "VGG16",
+    "resnet18": "ResNet18",
+    "resnet50": "ResNet50",
+    "densenet121": "DenseNet121",
+    "mobilenetv2": "MobileNetV2",
+    "senet18": "SENet18",
+    "efficientnetb0": "EfficientNetB0",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+}
+
+
+@pytest.mark.parametrize(("table", "runs"), [("table1", 42), ("table2", 28), ("table3", 10), ("table4", 8)])
+def test_the_paper_scale_has_every_published_cell_with_three_seeds_and_no_other(table, runs):
+    cells = paper_grid(table, "paper").cells()
+    assert len(cells) == runs * 3
+    ours = {
+        (
+            TITLES[cell.recipe.dataset],
+            TITLES[cell.recipe.model],
+            cell.method,
+            cell.recipe.population or 1,
+            cell.recipe.momentum or "inherit",
+            cell.recipe.seed,
+        )
+        for cell in cells
+    }
+    theirs = {
+        (row.dataset, row.model, row.method, row.population, row.momentum, seed)
+        for row in published(table)
+        for seed in range(3)
+    }
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("table", EXPERIMENTS)
+def test_the_paper_scale_has_the_papers_settings(table):
+    for cell in paper_grid(table, "paper").cells():
+        recipe = cell.recipe
+        assert (recipe.optimizer, dict(recipe.optimizer_options)) == ("sgd", {})  # SGD's momentum is 0.9 then
+        assert (recipe.lr, recipe.schedule, recipe.weight_decay) == (0.1, "cosine", 1e-4)
+        assert recipe.batch_size == {"cifar10": 128, "cifar100": 64, "svhn": 64}[recipe.dataset]
+        assert recipe.augment == "crop4,flip"
+        assert (recipe.train_size, recipe.width, recipe.promotion) == (None, 1.0, "winner")
+        population = 1 if cell.method == "sgd" else recipe.population
+        assert recipe.generations == (200 if cell.method == "sgd" else 200 * (population + 1))
+
+
+def test_figure_2_compares_sgd_and_lexicase_on_resnet18_and_cifar10():
+    cells = paper_grid("figure2", "paper").cells()
+    assert {(c.method, c.recipe.model, c.recipe.dataset) for c in cells} == {
+        ("sgd", "resnet18", "cifar10"),
+        ("lexicase", "resnet18", "cifar10"),
+    }
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_small_runs_stay_near_the_papers_regime(experiment):
+    for cell in paper_grid(experiment, "small").cells():
+        recipe = cell.recipe
+        assert recipe.train_size // (recipe.population or 1) // recipe.batch_size >= 30  # steps a candidate
+        sgd = paper_grid(experiment, "small").epochs
+        assert recipe.generations == sgd * (1 if METHODS[cell.method].is_sgd else recipe.population + 1)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_smoke_needs_no_download_and_one_seed(experiment):
+    cells = paper_grid(experiment, "smoke").cells()
+    assert {(c.recipe.dataset, c.recipe.model, c.recipe.seed) for c in cells} == {("digits", "small-cnn", 0)}
+
+
+def test_published_numbers_are_the_papers():
+    cells = {(r.dataset, r.model, r.method): (r.accuracy, r.std) for r in published("table1")}
+    assert cells["CIFAR-10", "ResNet18", "lexicase"] == (95.35, 0.06)
+    assert cells["SVHN", "EfficientNetB0", "sgd"] == (96.14, 0.12)
+    assert [r.accuracy for r in published("table3") if r.model == "VGG16"] == [
+        92.85,
+        93.61,
+        93.40,
+        93.92,
+        93.37,
+    ]
+    assert all(r.std is None for table in ("table3", "table4") for r in published(table))
+    assert [len(published(f"table{n}")) for n in (1, 2, 3, 4)] == [42, 28, 10, 8]
+
+
+def test_compute_matched_sgd_trains_on_as_many_samples_as_the_populations():
+    grid = dataclasses.replace(
+        paper_grid("table2", "small"), methods=("sgd", "sgd-matched", "sgd-matched-5e-4", "lexicase")
+    )
+    generations = {(c.method, c.recipe.weight_decay): c.recipe.generations for c in grid.cells()}
+    assert generations == {
+        ("sgd", 1e-4): 40,
+        ("sgd-matched", 1e-4): 200,
+        ("sgd-matched-5e-4", 5e-4): 200,
+        ("lexicase", 1e-4): 200,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"methods": ("lexicas",)}, "Did you mean 'lexicase'"),
+        ({"models": ("resnet19",)}, "unknown model 'resnet19'"),
+        ({"methods": ("sgd", "sgd")}, "each once"),
+        ({"datasets": ()}, "at least one"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"epochs": 0}, "generations must be at least 1"),
+    ],
+)
+def test_a_grid_refuses_what_no_experiment_can_have(change, told):
+    with pytest.raises(InputError, match=told):
+        dataclasses.replace(paper_grid("table2", "small"), **change)
+
+
+def test_an_archive_named_like_a_dataset_has_its_settings():
+    grid = dataclasses.replace(paper_grid("table1", "paper"), datasets=("data/cifar10.npz", "other.npz"))
+    assert {c.recipe.dataset: c.recipe.batch_size for c in grid.cells()} == {
+        "data/cifar10.npz": 128,
+        "other.npz": 64,
+    }

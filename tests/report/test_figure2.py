@@ -1,0 +1,195 @@
+"""Figure 2: its numbers against exact ones, its files, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from gradlex.cli import main
+from gradlex.errors import InputError
+from gradlex.experiments import Plan, Planned, record_activations
+from gradlex.report._diversity import (
+    bootstrap,
+    common_edges,
+    diversity,
+    effective_rank,
+    entropy,
+    share_of_zeros,
+)
+from gradlex.report._figure2 import draw_figure2, write_figure2
+
+ENDINGS = {"png", "svg", "txt", "md", "tex"}
+
+
+def features(seed, pictures=40, channels=60):
+    values = np.random.default_rng(seed).normal(size=(pictures, channels)).clip(min=0)
+    return values.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A root with two runs of SGD and one of lexicase, their activations recorded."""
+    root = tmp_path_factory.mktemp("figure2")
+    quick = ("train", "--train-size", "60", "--workers", "1", "--generations", "1", "--width", "0.25")
+    for name, seed in (("sgd", 0), ("sgd", 1), ("lexicase", 0)):
+        run = root / "runs" / f"{name}-{seed}"
+        main([*quick, "--selection", name, "--seed", str(seed), "--out", str(run)])
+        record_activations(run)
+    return root
+
+
+@pytest.fixture
+def plan(trained, tmp_path):
+    runs = (("sgd", "sgd-0"), ("lexicase", "lexicase-0"), ("sgd", "sgd-1"))
+    return Plan(
+        root=shutil.copytree(trained, tmp_path / "root"),
+        name="figure2",
+        scale="smoke",
+        command="gradlex paper figure2 --scale smoke",
+        runs=tuple(Planned(method=method, run=run) for method, run in runs),
+    )
+
+
+def test_the_share_of_zeros_is_exact():
+    values = np.array([[0, 1, -0.0], [2, 0, 1e-30], [3, 4, 5], [0, 0, 6]], dtype=np.float32)
+    assert share_of_zeros(values) == 5 / 12
+
+
+def test_the_effective_rank_of_orthogonal_features_is_their_number_and_of_one_direction_1():
+    basis, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 30)))
+    assert effective_rank(basis[:7]) == pytest.approx(7)
+    assert effective_rank(5 * basis[:, :12]) == pytest.approx(12)
+    alike = np.outer(np.arange(1, 41), np.arange(25))
+    assert effective_rank(alike) == pytest.approx(1)
+    assert effective_rank(np.zeros((4, 3))) == 0
+
+
+def test_the_effective_rank_equals_its_definition_by_singular_values():
+    for values in (features(1), features(2, pictures=60, channels=20)):
+        singular = np.linalg.svd(values.astype(np.float64), compute_uv=False)
+        parts = singular / singular.sum()
+        assert effective_rank(values) == pytest.approx(np.exp(-(parts * np.log(parts)).sum()))
+
+
+def test_entropy_is_that_of_the_histogram_in_common_bins():
+    edges = common_edges([np.array([[0.0, 20.0]]), np.array([[50.0, 5.0]])])
+    assert edges == pytest.approx(np.arange(51))
+    even = np.arange(50).reshape(10, 5) + 0.5
+    assert entropy(even, edges) == pytest.approx(np.log(50))
+    assert entropy(np.array([[1.1, 1.9], [1.5, 8.0]]), edges) == pytest.approx(
+        -0.75 * np.log(0.75) - 0.25 * np.log(0.25)
+    )
+    assert entropy(np.full((4, 3), 2.5), edges) == 0
+    assert entropy(np.zeros((4, 3)), common_edges([np.zeros((4, 3))])) == 0
+
+
+def test_intervals_hold_the_estimate_and_are_always_the_same():
+    runs = [features(1), features(2), features(3)]
+    edges = common_edges(runs)
+    found = diversity(runs, edges)
+    assert diversity(runs, edges) == found
+    assert diversity(runs, edges, seed=1) != found
+    for estimate in (found.zeros, found.entropy, found.effective_rank):
+        assert estimate.low < estimate.mean < estimate.high
+        assert estimate.mean == pytest.approx(np.mean(estimate.runs))
+    assert found.zeros.runs == tuple(share_of_zeros(each) for each in runs)
+
+
+def test_the_interval_of_a_mean_is_that_of_the_ordinary_bootstrap():
+    values = features(4)
+    estimate = bootstrap(share_of_zeros, [values], seed=0)
+    generator = np.random.default_rng(9)
+    drawn = [share_of_zeros(values[generator.integers(0, 40, 40)]) for _ in range(4_000)]
+    assert (estimate.low, estimate.high) == pytest.approx(np.percentile(drawn, (2.5, 97.5)), rel=0.02)
+
+
+def test_intervals_of_the_rank_are_about_as_wide_as_the_rank_varies_from_one_set_of_pictures_to_another():
+    many = [effective_rank(features(seed)) for seed in range(200)]
+    intervals = [bootstrap(effective_rank, [features(seed)], seed=0) for seed in range(10)]
+    width = np.mean([each.high - each.low for each in intervals])
+    # Rather wider, as the jackknife is; an ordinary bootstrap's is more than five times as wide.
+    assert 0.9 < width / (2 * 1.96 * np.std(many)) < 1.8
+
+
+def test_runs_that_differ_widen_the_interval():
+    alike = bootstrap(share_of_zeros, [features(1), features(1)], seed=0)
+    differing = bootstrap(share_of_zeros, [features(1), features(1).clip(min=0.1)], seed=0)
+    assert differing.high - differing.low > 3 * (alike.high - alike.low)
+
+
+def test_the_figure_of_a_plan_is_made_from_the_stored_activations_alone_and_always_alike(plan):
+    written = write_figure2(plan)
+    assert {path.name for path in written} == {f"figure2.{ending}" for ending in ENDINGS}
+    before = {path: path.read_bytes() for path in written}
+    for path in written:
+        path.unlink()
+    for planned in plan.runs:
+        (plan.path(planned) / "model.safetensors").unlink()
+    assert write_figure2(plan) == written
+    assert {path: path.read_bytes() for path in written} == before
+
+
+def test_the_numbers_stand_beside_the_figure(plan):
+    write_figure2(plan)
+    lines = (plan.root / "figure2.txt").read_text().splitlines()
+    rows = [line.split()[:5] for line in lines if line.startswith("features.2")]
+    assert [row[1:-1] for row in rows[:1]] == [["SGD", "mean", "of"]]
+    assert [row[1:4] for row in rows[1:]] == [
+        ["SGD", "seed", "0"],
+        ["SGD", "seed", "1"],
+        ["lexicase", "seed", "0"],
+    ]
+    values = [
+        np.load(plan.root / "runs" / f"sgd-{seed}" / "activations.npz")["features.2"] for seed in (0, 1)
+    ]
+    assert rows[1][4] == f"{100 * (values[0] == 0).mean():.1f}"
+    assert f" {100 * np.mean([v == 0 for v in values]):.1f} [" in next(
+        line for line in lines if "mean of" in line and "features.2" in line
+    )
+    assert "first 100 test pictures" in "\n".join(lines)
+
+
+def test_a_run_that_is_not_finished_is_left_out_and_named(plan):
+    (plan.root / "runs" / "sgd-1" / "result.json").unlink()
+    write_figure2(plan)
+    text = (plan.root / "figure2.txt").read_text()
+    assert "Not finished: 1 of 2 runs of SGD" in text
+    assert "mean of" not in text
+
+
+def test_layers_can_be_chosen_and_must_be_common(plan):
+    one, other = (plan.root / "runs" / name for name in ("sgd-0", "lexicase-0"))
+    record_activations(one, layers=["features.1"])
+    groups = {"one": [one], "other": [other]}
+    draw_figure2(groups, plan.root / "common")
+    text = (plan.root / "common.txt").read_text()
+    assert ("features.0" in text, "features.1" in text, "features.2" in text) == (True, False, True)
+    draw_figure2(groups, plan.root / "chosen", layers=["features.2"])
+    assert "features.0" not in (plan.root / "chosen.txt").read_text()
+    with pytest.raises(
+        InputError, match=r"do not all keep activations of features.1: .*lexicase-0 has features.0"
+    ):
+        draw_figure2(groups, plan.root / "refused", layers=["features.1"])
+    (other / "activations.npz").unlink()
+    record_activations(other, layers=["classifier"])
+    with pytest.raises(InputError, match="do not all keep activations of a common layer"):
+        draw_figure2(groups, plan.root / "refused")
+    assert not list(plan.root.glob("refused*"))
+
+
+def test_what_cannot_be_compared_is_refused(plan):
+    one, other = (plan.root / "runs" / name for name in ("sgd-0", "lexicase-0"))
+    record_activations(other, samples=50)
+    with pytest.raises(InputError, match=r"as many pictures.*sgd-0 has 100; .*lexicase-0 has 50"):
+        draw_figure2({"one": [one], "other": [other]}, plan.root / "refused")
+    with pytest.raises(InputError, match="at least one run in every set"):
+        draw_figure2({"one": [one], "other": []}, plan.root / "refused")
+    (other / "activations.npz").unlink()
+    with pytest.raises(InputError, match=r"lexicase-0 holds no activations.npz"):
+        write_figure2(plan)
+    for planned in plan.runs:
+        (plan.path(planned) / "result.json").unlink()
+    with pytest.raises(InputError, match="has no finished run"):
+        write_figure2(plan)

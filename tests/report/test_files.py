@@ -1,0 +1,157 @@
+"""The reports of whole experiments, from records, against files that were read and found right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gradlex.errors import InputError
+from gradlex.experiments import Plan, Planned
+from gradlex.report import text_report, write_report
+
+EXPECTED = Path(__file__).parent / "expected"
+SGD = [68.11, 67.42, 68.30]
+LEXICASE = [70.31, 69.88, 70.62]
+
+
+@pytest.mark.parametrize("kind", ["txt", "md", "tex"])
+def test_the_report_of_table_2_is_byte_for_byte_the_expected_one(table2, kind):
+    write_report(table2)
+    written = (table2.root / f"table2.{kind}").read_bytes()
+    assert written == (EXPECTED / f"table2.{kind}").read_bytes()
+
+
+def test_what_the_command_prints_is_what_is_written(table2):
+    write_report(table2)
+    assert text_report(table2) == (table2.root / "table2.txt").read_text(encoding="utf-8")
+
+
+def test_the_same_records_give_the_same_bytes_twice(table2):
+    files = write_report(table2)
+    first = {path.name: path.read_bytes() for path in files}
+    assert {path.name: path.read_bytes() for path in write_report(table2)} == first
+    assert sorted(first) == [
+        *(f"table2-accuracies.{kind}" for kind in ("png", "svg")),
+        *(f"table2-curves.{kind}" for kind in ("png", "svg")),
+        *(f"table2.{kind}" for kind in ("md", "tex", "txt")),
+    ]
+
+
+def test_plots_carry_no_date_and_no_version(table2):
+    for path in write_report(table2):
+        if path.suffix in (".png", ".svg"):
+            content = path.read_bytes()
+            assert b"Software" not in content
+            assert b"<dc:date>" not in content
+            assert not re.search(rb"Matplotlib v\d", content)
+
+
+def test_table_3_has_a_column_for_every_population_and_a_dash_where_there_is_no_run(experiment):
+    plan = experiment(
+        "table3", {"sgd": SGD, "lexicase population=2": [70.1, 69.9], "lexicase population=8": LEXICASE}
+    )
+    lines = text_report(plan).splitlines()
+    assert re.split(r"\s{2,}", lines[2].strip()) == [
+        *("who", "dataset", "model", "seeds", "SGD", "p = 2", "p = 4", "p = 6", "p = 8")
+    ]
+    assert re.split(r"\s{2,}", lines[4].strip()) == [
+        *("gradlex, small", "cifar10.npz", "resnet20", "3", "67.94 ± 0.46"),
+        *("70.00 ± 0.14 (2 of 3 seeds)", "-", "-", "70.27 ± 0.37"),
+    ]
+
+
+def test_table_4_has_a_column_for_every_momentum(experiment):
+    arms = {f"lexicase momentum={momentum}": LEXICASE for momentum in ("inherit", "reset", "none")}
+    lines = text_report(experiment("table4", {"sgd": SGD, **arms})).splitlines()
+    assert re.split(r"\s{2,}", lines[2].strip())[4:] == ["SGD", "none", "reset", "inherit"]
+
+
+def test_table_1_has_a_row_for_every_dataset_and_model_in_the_papers_spelling(experiment):
+    arms = {
+        f"{method} dataset={dataset} model={model}": SGD
+        for dataset, model in (("cifar10", "vgg16"), ("svhn", "efficientnetb0"))
+        for method in ("sgd", "lexicase")
+    }
+    text = text_report(experiment("table1", arms))
+    ours = [re.split(r"\s{2,}", line)[1:3] for line in text.splitlines() if line.startswith("gradlex,")]
+    assert ours == [["CIFAR-10", "VGG16"], ["SVHN", "EfficientNetB0"]]
+    assert sum(line.startswith("published ") for line in text.splitlines()) == 21
+
+
+def test_our_numbers_say_how_small_they_are(table2):
+    text = " ".join(text_report(table2).split())
+    assert (
+        "5,000 training and 10,000 test samples; generations: 40 for SGD; 200 for the others; batch size 32"
+        in text
+    )
+
+
+def test_unfinished_runs_are_named_and_not_counted(table2):
+    text = text_report(table2)
+    assert (
+        "Not finished: 2 of 3 runs of average, outer step (seed 2 at generation 120 of 200 and 1 not started)."
+        in text
+    )
+    assert "72.70 (1 of 3 seeds)" in text
+
+
+def test_an_experiment_without_a_finished_run_is_reported_as_such(experiment):
+    plan = experiment("compare", {"sgd": [None], "lexicase": [None, None]})
+    assert text_report(plan) == (
+        "No run is finished yet.\n\n"
+        "Not finished: 1 of 1 runs of SGD (1 not started).\n\n"
+        "Not finished: 2 of 2 runs of lexicase (2 not started).\n"
+    )
+    assert [path.name for path in write_report(plan)] == ["compare.txt", "compare.md", "compare.tex"]
+
+
+def test_a_table_of_the_paper_without_a_finished_run_still_shows_the_published_rows(experiment):
+    text = text_report(experiment("table4", {"sgd": [None], "lexicase": [None]}))
+    assert "94.77" in text
+    assert "Not finished: 1 of 1 runs of lexicase (1 not started)." in text
+
+
+def test_no_folder_of_the_data_is_shown(experiment):
+    plan = experiment("compare", {"sgd": SGD, "lexicase": LEXICASE}, dataset="/some/folder/mine.npz")
+    for path in write_report(plan):
+        assert b"/some" not in path.read_bytes()
+    assert "resnet20 on mine.npz" in text_report(plan)
+
+
+def test_a_width_other_than_one_is_part_of_the_models_name(experiment):
+    plan = experiment("compare", {"sgd": SGD}, model="resnet18", width=0.25)
+    assert "ResNet18, width 0.25 on cifar10.npz" in text_report(plan)
+
+
+def test_several_populations_in_one_comparison_stand_apart(experiment):
+    plan = experiment(
+        "compare", {"sgd": SGD, "lexicase population=2": SGD, "lexicase population=4": LEXICASE}
+    )
+    text = text_report(plan)
+    assert "lexicase, p = 2 " in text
+    assert "lexicase, p = 4 " in text
+
+
+def test_the_critical_path_is_what_one_device_sees(experiment):
+    plan = experiment("compare", {"sgd": SGD, "lexicase population=3": LEXICASE})
+    lines = text_report(plan).splitlines()
+    line = next(line for line in lines if line.startswith("lexicase"))
+    # 160 generations of 5,000 samples; 1,667 of them for the largest of three candidates.
+    assert re.split(r"\s{2,}", line)[4:6] == ["800,000", "266,720"]
+
+
+def test_two_runs_of_the_same_method_and_seed_are_refused(experiment):
+    plan = experiment("compare", {"sgd": SGD, "lexicase": LEXICASE})
+    twice = Plan(**{**vars(plan), "runs": (*plan.runs, plan.runs[0])})
+    with pytest.raises(InputError, match="are both SGD with the seed 0"):
+        text_report(twice)
+
+
+def test_an_unknown_experiment_or_method_is_refused(tmp_path):
+    runs = (Planned(method="sgdd", run="x"),)
+    with pytest.raises(InputError, match="unknown experiment 'table9'"):
+        text_report(Plan(root=tmp_path, name="table9", scale="small", command="", runs=()))
+    with pytest.raises(InputError, match="unknown method 'sgdd'"):
+        text_report(Plan(root=tmp_path, name="table2", scale="small", command="", runs=runs))

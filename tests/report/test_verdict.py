@@ -1,0 +1,93 @@
+"""What the evidence supports: a win, a loss, noise, too few seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradlex.report import gather, verdict
+
+SGD = [68.0, 67.5, 68.3]
+CLOSE = [68.2, 67.3, 68.4]
+
+
+@pytest.fixture
+def judged(experiment):
+    def judge(accuracies, name="compare"):
+        evidence = gather(experiment(name, accuracies))
+        return verdict(evidence, evidence.settings[0])
+
+    return judge
+
+
+def test_a_clear_gain_is_called_one_and_its_cost_is_told(judged):
+    text = judged({"sgd": SGD, "lexicase": [70.1, 69.5, 70.2]})
+    assert text == (
+        "In short, for resnet20 on cifar10.npz: Lexicase, which trains on 5 times the samples of SGD, is more "
+        "accurate than SGD (+2.00 points, 95 % interval +1.75 to +2.25, p < 0.001, 3 seeds). There is no SGD on as "
+        "many samples here, so a gain over SGD may come from the longer training alone."
+    )
+
+
+def test_a_clear_loss_is_called_one(judged):
+    text = judged({"sgd": SGD, "sgd-matched": [71.0, 70.6, 71.4], "lexicase": [70.1, 69.6, 70.2]})
+    assert "is more accurate than SGD (" in text
+    assert "it is less accurate than SGD on equal samples (-1.03 points, 95 % interval" in text
+
+
+def test_noise_supports_no_conclusion(judged):
+    text = judged({"sgd": SGD, "lexicase": CLOSE})
+    assert "is not shown to differ from SGD, since 3 seeds cannot support a conclusion (+0.03 points" in text
+    assert "more accurate" not in text
+
+
+def test_one_seed_supports_no_conclusion_however_large_the_difference(judged):
+    text = judged({"sgd": [60.0], "sgd-matched": [60.0], "random": [61.0], "lexicase": [90.0]})
+    assert "since one seed cannot support a conclusion (+30.00 points, 1 seed)" in text
+    assert "more accurate" not in text
+    assert text.endswith(
+        "No method with a population has an interval against SGD on equal samples: more seeds are needed."
+    )
+
+
+def test_two_seeds_with_the_same_difference_support_no_conclusion(judged):
+    text = judged({"sgd": [60.0, 61.0], "lexicase": [62.0, 63.0]})
+    assert (
+        "2 seeds cannot support a conclusion (+2.00 points in each of 2 seeds, so without an interval)"
+        in text
+    )
+
+
+def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
+    text = judged(
+        {
+            "sgd": SGD,
+            "sgd-matched": [71.0, 70.6, 71.4],
+            "sgd-matched-5e-4": [72.5, 72.0, 72.4],
+            "lexicase": [70.1, 69.5, 70.2],
+            # The mean of this one is higher, the lower end of its interval is not.
+            "expected": [73.0, 74.9, 73.9],
+            "average": [73.1, 72.6, 73.3],
+        }
+    )
+    assert (
+        "Of 3 methods with a population the best supported against SGD on equal samples, average, is" in text
+    )
+    assert "more accurate than SGD on equal samples, decay 5e-4 (+0.70 points" in text
+    assert text.endswith(
+        "it was picked for this by its test accuracy, and no interval is adjusted for the number of comparisons."
+    )
+
+
+def test_the_matched_baseline_is_never_chosen_by_its_accuracy(judged):
+    text = judged({"sgd-matched": CLOSE, "sgd-matched-5e-4": SGD, "lexicase": [70.1, 69.5, 70.2]})
+    assert text.index("SGD on equal samples (") < text.index("SGD on equal samples, decay 5e-4 (")
+
+
+def test_without_a_common_seed_nothing_is_compared(judged):
+    text = judged({"sgd": [68.0, None], "lexicase": [None, 70.0]})
+    assert "cannot be compared with SGD, since no seed has both finished" in text
+
+
+def test_without_lexicase_or_without_sgd_the_verdict_says_so(judged, experiment):
+    assert "No run of lexicase is finished" in judged({"sgd": SGD, "random": CLOSE})
+    assert "lexicase has nothing to be compared with" in judged({"lexicase": CLOSE}, name="table2")
