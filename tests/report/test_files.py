@@ -91,7 +91,7 @@ def test_our_numbers_say_how_small_they_are(table2):
 def test_unfinished_runs_are_named_and_not_counted(table2):
     text = text_report(table2)
     assert (
-        "Not finished: 2 of 3 runs of average, outer step (seed 2 at generation 120 of 200 and 1 not started)."
+        "Not finished: 2 of 3 runs of average, outer 0.5 (seed 2 at generation 120 of 200 and 1 not started)."
         in text
     )
     assert "72.70 (1 of 3 seeds)" in text

@@ -67,7 +67,7 @@ def test_a_claim_whose_interval_has_zero_or_that_has_one_seed_is_too_noisy(page)
 
 def test_what_is_missing_is_told_by_method(page):
     assert section(page, "What is missing").splitlines()[1:-3] == [
-        "- table2: 2 of 3 runs of average, outer step (seed 2 at generation 120 of 200 and 1 not started).",
+        "- table2: 2 of 3 runs of average, outer 0.5 (seed 2 at generation 120 of 200 and 1 not started).",
         "- table3: 2 of 6 runs of lexicase (2 not started).",
         "",
     ]

@@ -9,7 +9,7 @@ from typing import get_args
 
 from gradlex.data import DATASETS, OWN, DatasetInfo
 from gradlex.errors import InputError, unknown_name
-from gradlex.experiments._methods import METHODS, POPULATION, check_methods, method_recipe
+from gradlex.experiments._methods import METHODS, POPULATION, method_recipe
 from gradlex.models import MODELS
 from gradlex.recipe import Momentum, Recipe
 
@@ -49,13 +49,15 @@ class Grid:
             raise InputError(f"seeds must be at least 1, got {self.seeds}.")
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"generations must be at least 1, got {self.epochs}.")
-        check_methods(self.methods)
-        for model in self.models:
-            if ":" not in model and model not in MODELS:
-                raise unknown_name("model", model, MODELS)
-        for momentum in self.momenta:
-            if momentum not in get_args(Momentum):
-                raise unknown_name("momentum", momentum, get_args(Momentum))
+        named = [model for model in self.models if ":" not in model]  # not package.module:factory
+        for kind, values, known in (
+            ("model", named, MODELS),
+            ("method", self.methods, METHODS),
+            ("momentum", self.momenta, get_args(Momentum)),
+        ):
+            for value in values:
+                if value not in known:
+                    raise unknown_name(kind, value, known)
 
     def cells(self) -> list[Cell]:
         """Every run, seed by seed, so that what is done first compares all methods."""
@@ -85,8 +87,7 @@ class Grid:
             batch_size=self.shared.batch_size or info.batch_size,
             augment=info.augment if self.shared.augment is None else self.shared.augment,
         )
-        samples = self.shared.train_size or info.train_samples
-        return method_recipe(method, own, epochs=self.epochs or info.baseline_generations, samples=samples)
+        return method_recipe(method, own, epochs=self.epochs or info.baseline_generations)
 
 
 def known_as(dataset: str) -> DatasetInfo:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gradlex.errors import InputError, unknown_name
 from gradlex.recipe import Recipe
 
 POPULATION = 4  # of the paper
@@ -31,7 +30,13 @@ class Method:
         return bool(self.changes["selection"] == "sgd")
 
 
-_OUTER = {"outer_momentum": 0.9, "outer_lr": 0.4}
+_EXPECTED = {"selection": "lexicase", "promotion": "expected", "promotion_cases": EXPECTED_CASES}
+_AVERAGE = {"selection": "lexicase", "promotion": "average"}  # which asks no selection
+_HALF = {"outer_momentum": 0.5, "outer_lr": 1.0}  # Wang et al. 2020 take the rate 1 throughout
+_NINE = {
+    "outer_momentum": 0.9,
+    "outer_lr": 0.4,
+}  # in the long run 0.4 / (1 - 0.9) = p times the mean's movement
 
 _METHODS = (
     Method(name="sgd", title="SGD", changes={"selection": "sgd"}),
@@ -50,27 +55,12 @@ _METHODS = (
     Method(name="random", title="random", changes={"selection": "random"}),
     Method(name="tournament", title="tournament", changes={"selection": "tournament"}),
     Method(name="lexicase", title="lexicase", changes={"selection": "lexicase"}),
-    Method(name="average", title="average", changes={"selection": "lexicase", "promotion": "average"}),
-    Method(
-        name="average-outer",
-        title="average, outer step",
-        changes={"selection": "lexicase", "promotion": "average", **_OUTER},
-    ),
-    Method(
-        name="expected",
-        title="lexicase, expected",
-        changes={"selection": "lexicase", "promotion": "expected", "promotion_cases": EXPECTED_CASES},
-    ),
-    Method(
-        name="expected-outer",
-        title="lexicase, expected, outer step",
-        changes={
-            "selection": "lexicase",
-            "promotion": "expected",
-            "promotion_cases": EXPECTED_CASES,
-            **_OUTER,
-        },
-    ),
+    Method(name="average", title="average", changes=_AVERAGE),
+    Method(name="average-outer-0.5", title="average, outer 0.5", changes={**_AVERAGE, **_HALF}),
+    Method(name="average-outer-0.9", title="average, outer 0.9", changes={**_AVERAGE, **_NINE}),
+    Method(name="expected", title="lexicase, expected", changes=_EXPECTED),
+    Method(name="expected-outer-0.5", title="lexicase, expected, outer 0.5", changes={**_EXPECTED, **_HALF}),
+    Method(name="expected-outer-0.9", title="lexicase, expected, outer 0.9", changes={**_EXPECTED, **_NINE}),
     Method(
         name="survivors",
         title="lexicase, survivors",
@@ -81,28 +71,9 @@ _METHODS = (
 METHODS = {method.name: method for method in _METHODS}
 
 
-def method_recipe(name: str, base: Recipe, *, epochs: int, samples: int | None = None) -> Recipe:
-    """The recipe of one method, where SGD has `epochs` and a population of p has p + 1 times as many generations.
-
-    `samples`, where it is known, bounds the cases that `expected` looks at.
-    """
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
+def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
+    """The recipe of one method, where SGD has `epochs` and a population of p has p + 1 times as many generations."""
     method = METHODS[name]
-    changes = dict(method.changes)
-    population = base.population or POPULATION
-    single = method.is_sgd and not method.matched
-    if method.is_sgd:
-        changes |= {"population": None, "momentum": None}
-    if samples is not None and "promotion_cases" in changes:
-        changes["promotion_cases"] = min(changes["promotion_cases"], samples)
-    return base.replace(**changes, generations=epochs if single else epochs * (population + 1))
-
-
-def check_methods(names: tuple[str, ...]) -> None:
-    """Refuse a method that there is not, or that is named twice."""
-    for name in names:
-        if name not in METHODS:
-            raise unknown_name("method", name, METHODS)
-        if names.count(name) > 1:
-            raise InputError(f"method {name} is named {names.count(name)} times: once is enough.")
+    single = {"population": None, "momentum": None} if method.is_sgd else {}
+    factor = 1 if method.is_sgd and not method.matched else (base.population or POPULATION) + 1
+    return base.replace(**method.changes, **single, generations=epochs * factor)

@@ -124,8 +124,8 @@ def comparison(dataset: str, model: str) -> Grid:
             "tournament",
             "lexicase",
             "average",
-            "average-outer",
+            "average-outer-0.5",
             "expected",
-            "expected-outer",
+            "expected-outer-0.5",
         ),
     )

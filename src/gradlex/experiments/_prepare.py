@@ -68,6 +68,8 @@ def prepare(
             arrays = load(recipe, data_dir, download=download)
             loaded[data] = arrays, arrays.fingerprint()
         arrays, fingerprint = loaded[data]
+        if recipe.promotion_cases is not None:  # few samples have no more cases
+            recipe = recipe.replace(promotion_cases=min(recipe.promotion_cases, len(arrays.y_train)))
         resolved = resolved_for(recipe, arrays, device)
         if (*data, recipe.model, recipe.width) not in tried:  # a model that does not take the data
             named_problem(recipe, device=device, data_dir=data_dir, arrays=arrays)

@@ -50,9 +50,11 @@ _LOOKS = {
     "tournament": Look(_SKY),
     "lexicase": Look(_VERMILION),
     "average": Look(_GREEN),
-    "average-outer": Look(_GREEN, "--"),
+    "average-outer-0.5": Look(_GREEN, "--"),
+    "average-outer-0.9": Look(_GREEN, ":"),
     "expected": Look(_BLUE),
-    "expected-outer": Look(_BLUE, "--"),
+    "expected-outer-0.5": Look(_BLUE, "--"),
+    "expected-outer-0.9": Look(_BLUE, ":"),
     "survivors": Look(_PURPLE),
 }
 
