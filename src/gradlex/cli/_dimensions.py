@@ -1,11 +1,14 @@
-"""The flags with which an experiment's grid is changed."""
+"""The flags that experiments share: what changes their grid, and how they are carried out."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from gradlex.errors import InputError, unknown_name
 from gradlex.experiments import METHODS, Grid
@@ -62,6 +65,31 @@ class Dimensions:
             epochs=grid.epochs if self.generations is None else self.generations,
             shared=grid.shared.replace(**given, **self.recipe),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """How it is carried out."""
+
+    out: Path | None = None
+    """The folder for the runs and the report. None: one under runs/."""
+    jobs: int | Literal["auto"] = "auto"
+    """Runs at the same time. auto: one a processor, or one an accelerator."""
+    listing: Annotated[bool, tyro.conf.arg(name="list")] = False
+    """Only list the runs, what is done of them, and how long the rest may take."""
+    evaluations: int = 10
+    """How often a run is tested on its way."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, ..."""
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept. None: the user's cache folder."""
+
+    def check(self) -> None:
+        """Refuse numbers below one."""
+        for name in ("jobs", "evaluations"):
+            value = getattr(self, name)
+            if value != "auto" and value < 1:
+                raise InputError(f"{name} must be at least 1, got {value}.")
 
 
 def _check_fields(recipe: Mapping[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -14,7 +13,7 @@ from gradlex.experiments import Job
 
 
 class ExperimentProgress:
-    """A context that is told how the runs of an experiment get on (`gradlex.experiments.Watcher`)."""
+    """Is told how the runs of an experiment get on (`gradlex.experiments.Watcher`), in the context of `bar`."""
 
     def __init__(self, jobs: Sequence[Job], at_once: int, root: Path) -> None:
         self._console = console()
@@ -28,20 +27,13 @@ class ExperimentProgress:
             f"{len(self._all)} runs, {self._finished} of them done already, {at_once} at a time, into {root}",
             soft_wrap=True,
         )
-        self._bar = Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=self._console)
-        self._task = self._bar.add_task("", total=sum(self._all.values()))
-        self._live = self._console.is_terminal
-
-    def __enter__(self) -> ExperimentProgress:
-        if self._live:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._bar.stop()
+        self.bar = Progress(
+            BarColumn(bar_width=20),
+            TextColumn("{task.description}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self.bar.add_task("", total=sum(self._all.values()))
 
     def started(self, job: Job) -> None:
         """Say which run begins or goes on."""
@@ -80,7 +72,7 @@ class ExperimentProgress:
             self._before = done  # what earlier sittings did tells nothing of this one's speed
         left = self._left()
         told = f"{self._finished}/{len(self._all)} runs, {done:,}/{sum(self._all.values()):,} generations"
-        self._bar.update(
+        self.bar.update(
             self._task, completed=done, description=told + (f", {duration(left)} left" if left else "")
         )
 

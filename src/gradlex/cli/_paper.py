@@ -8,17 +8,17 @@ from typing import Annotated, Literal
 
 import tyro
 
-from gradlex.cli._dimensions import Dimensions
+from gradlex.cli._dimensions import Carried, Dimensions
 from gradlex.errors import InputError
 from gradlex.experiments import Scale, comparison, paper_grid
 
-Jobs = int | Literal["auto"]
-Listing = Annotated[bool, tyro.conf.arg(name="list")]
+Name = Literal["table1", "table2", "table3", "table4", "figure2"]
 
 
 def paper(
-    experiment: Annotated[Literal["table1", "table2", "table3", "table4", "figure2"], tyro.conf.Positional],
+    experiment: Annotated[Name, tyro.conf.Positional],
     dimensions: Dimensions,
+    carried: Carried,
     *,
     scale: Scale = "smoke",
     datasets: tuple[str, ...] = (),
@@ -26,12 +26,6 @@ def paper(
     layers: tuple[str, ...] = (),
     first: tuple[Path, ...] = (),
     second: tuple[Path, ...] = (),
-    out: Path | None = None,
-    jobs: Jobs = "auto",
-    listing: Listing = False,
-    evaluations: int = 10,
-    device: str = "auto",
-    data_dir: Path | None = None,
 ) -> None:
     """Run one of the paper's experiments, and print it beside the published numbers.
 
@@ -41,53 +35,35 @@ def paper(
         experiment: table1: architectures and datasets; table2: selection methods; table3: population sizes; table4:
             momentum; figure2: representations.
         dimensions: What differs from the experiment's own grid.
+        carried: How it is carried out.
         scale: smoke: a minute, offline; small: about three hours on two cores; paper: the paper's setting.
         datasets: Names, .npz archives or folders.
         models: Names, or package.module:factory.
         layers: figure2: layers whose activations are compared. By default the last two stages.
         first: figure2: finished runs to compare, instead of running any.
         second: figure2: finished runs to compare them with.
-        out: The folder for the runs and the report. None: runs/paper-SCALE.
-        jobs: Runs at the same time. auto: one a processor, or one an accelerator.
-        listing: Only list the runs, what is done of them, and how long the rest may take.
-        evaluations: How often a run is tested on its way.
-        device: auto, cpu, cuda, cuda:1, ...
-        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
     from gradlex.cli._experiment import Experiment, compare_runs
 
     if experiment != "figure2" and (layers or first or second):
         raise InputError(f"layers, first and second belong to figure2, not to {experiment}: leave them out.")
     if first or second:
-        compare_runs(first, second, layers or None, out or Path("runs"), device=device, data_dir=data_dir)
+        compare_runs(first, second, layers or None, carried)
         return
     grid = dimensions.applied(paper_grid(experiment, scale))
     grid = dataclasses.replace(grid, datasets=datasets or grid.datasets, models=models or grid.models)
     if experiment == "figure2" and len(grid.datasets) * len(grid.models) > 1:
         raise InputError("figure2 compares methods on one dataset and one model: name one of each.")
-    asked = Experiment(
-        name=experiment,
-        scale=scale,
-        grid=grid,
-        root=out or Path("runs") / f"paper-{scale}",
-        device=device,
-        data_dir=data_dir,
-        layers=layers or None,
-    )
-    asked.list(jobs) if listing else asked.run(jobs, evaluations)
+    root = carried.out or Path("runs") / f"paper-{scale}"
+    Experiment(experiment, scale, grid, root, carried, layers or None).carry_out()
 
 
 def compare(
     dimensions: Dimensions,
+    carried: Carried,
     *,
     dataset: str = "digits",
     model: str = "small-cnn",
-    out: Path | None = None,
-    jobs: Jobs = "auto",
-    listing: Listing = False,
-    evaluations: int = 10,
-    device: str = "auto",
-    data_dir: Path | None = None,
 ) -> None:
     """Does it help on mine? Train your model on your data by SGD, by SGD of equal cost, and by selection.
 
@@ -95,27 +71,15 @@ def compare(
 
     Args:
         dimensions: What differs from the usual comparison.
+        carried: How it is carried out.
         dataset: A name, a .npz archive, or a folder of pictures with train/ and test/.
         model: A name, package.module:factory, or timm:NAME.
-        out: The folder for the runs and the report. None: runs/compare-DATASET-MODEL.
-        jobs: Runs at the same time. auto: one a processor, or one an accelerator.
-        listing: Only list the runs, what is done of them, and how long the rest may take.
-        evaluations: How often a run is tested on its way.
-        device: auto, cpu, cuda, cuda:1, ...
-        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
     from gradlex.cli._experiment import Experiment
 
     words = (Path(dataset).stem, model.replace(":", "-").replace("/", "-"))
-    asked = Experiment(
-        name="compare",
-        scale="own",
-        grid=dimensions.applied(comparison(dataset, model)),
-        root=out or Path("runs") / "-".join(("compare", *words)),
-        device=device,
-        data_dir=data_dir,
-    )
-    asked.list(jobs) if listing else asked.run(jobs, evaluations)
+    root = carried.out or Path("runs") / "-".join(("compare", *words))
+    Experiment("compare", "own", dimensions.applied(comparison(dataset, model)), root, carried).carry_out()
 
 
 def report(root: Annotated[Path, tyro.conf.Positional], *, page: Path | None = None) -> None:

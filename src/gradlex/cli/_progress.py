@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """A context in which `update` is called with every record, and `notice` with what a person should know."""
+    """`update` is called with every record, and `notice` with what a person should know, in the context of `bar`."""
 
     def __init__(self, problem: Problem, workers: int, path: Path, *, quiet: bool = False) -> None:
         self._total = problem.recipe.require("generations")
@@ -36,26 +35,16 @@ class Progress:
             f"{workers} worker(s) of {recipe.threads} thread(s) on {problem.device}, {recipe.precision}",
             soft_wrap=True,
         )
-        self._bar = Bar(
+        self._live = self._console.is_terminal and not quiet
+        self.bar = Bar(
             TextColumn("{task.completed}/{task.total}"),
             BarColumn(bar_width=20),
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
             console=self._console,
+            disable=not self._live,
         )
-        self._task = self._bar.add_task("", total=self._total)
-        self._live = self._console.is_terminal and not quiet
-
-    def __enter__(self) -> Progress:
-        if self._live:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._bar.stop()
+        self._task = self.bar.add_task("", total=self._total)
 
     def notice(self, text: str) -> None:
         """Say what a person should know."""
@@ -72,7 +61,7 @@ class Progress:
             self._accuracy += f", average {record.ema.accuracy:.2%}"
         text = told(record) + self._accuracy
         if self._live:
-            self._bar.update(self._task, completed=done, description=text)
+            self.bar.update(self._task, completed=done, description=text)
         elif record.evaluation is not None or done in (1, self._total):
             spent = time.monotonic() - self._started
             left = spent / (done - self._before) * (self._total - done)

@@ -137,7 +137,8 @@ def _run(
     )
     if resume and folder.holds_run:
         refuse_other_data(folder, problem.data)
-    with Progress(problem, chosen, folder.path, quiet=not leading()) as progress:
+    progress = Progress(problem, chosen, folder.path, quiet=not leading())
+    with progress.bar:
         run = execute(
             problem,
             folder=folder,
