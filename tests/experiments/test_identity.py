@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradlex import Recipe
+from gradlex import InputError, Recipe
 from gradlex.experiments import Cell, prepare, run_name
 
 CPU = torch.device("cpu")
@@ -29,10 +29,19 @@ def test_the_data_counts_and_not_its_path(tmp_path):
     here, there = archive(tmp_path / "here.npz"), archive(tmp_path / "there.npz")
     other = archive(tmp_path / "other.npz", seed=1)
     recipe = Recipe(generations=1, threads=1)
-    names = [
-        job.folder.name for job in jobs(tmp_path, *(recipe.replace(dataset=d) for d in (here, there, other)))
-    ]
+    names = [jobs(tmp_path, recipe.replace(dataset=data))[0].folder.name for data in (here, there, other)]
     assert names[0] == names[1] != names[2]
+
+
+def test_data_that_would_be_trained_on_twice_or_confused_is_refused(tmp_path):
+    recipe = Recipe(generations=1, threads=1)
+    here, copy = archive(tmp_path / "here.npz"), archive(tmp_path / "copy.npz")
+    (tmp_path / "below").mkdir()
+    namesake = archive(tmp_path / "below" / "here.npz", seed=1)
+    with pytest.raises(InputError, match="hold the same samples: name it once"):
+        jobs(tmp_path, recipe.replace(dataset=here), recipe.replace(dataset=copy))
+    with pytest.raises(InputError, match="have the same name, and tables go by it: rename one"):
+        jobs(tmp_path, recipe.replace(dataset=here), recipe.replace(dataset=namesake))
 
 
 def test_what_is_left_open_is_the_same_run_as_what_it_resolves_to(tmp_path):
@@ -41,7 +50,7 @@ def test_what_is_left_open_is_the_same_run_as_what_it_resolves_to(tmp_path):
         Recipe(dataset=data, generations=1, threads=1),
         Recipe(dataset=data, generations=1, threads=1, population=4, momentum="reset", batch_size=64),
     )
-    first, second = jobs(tmp_path, open_, given)
+    (first,), (second,) = jobs(tmp_path, open_), jobs(tmp_path, given)
     assert first.folder == second.folder
     assert first.recipe == second.recipe
 

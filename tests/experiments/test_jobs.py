@@ -90,6 +90,34 @@ def test_a_run_that_fails_is_named_and_stops_no_other(tmp_path):
     assert list(tmp_path.rglob("*.log")) == []
 
 
+def test_data_that_changes_on_the_way_is_not_trained_on_under_the_old_name(tmp_path):
+    path = tmp_path / "mine.npz"
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (60, 8, 8, 1), dtype=np.uint8), np.arange(60) % 3
+    np.savez(path, x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+    (job,) = jobs(tmp_path / "root", QUICK.replace(dataset=str(path)))
+    np.savez(path, x_train=255 - x, y_train=y, x_test=x[:9], y_test=y[:9])
+    _, (failure,) = run([job])
+    assert "mine.npz has changed since the experiment began" in failure.reason
+    assert job.state == "to do"
+
+
+def test_a_run_that_another_process_holds_is_refused_and_the_other_ends_well(tmp_path):
+    (job,) = jobs(tmp_path, QUICK)
+
+    class Intruder(Listener):
+        def moved(self, job, generations):
+            super().moved(job, generations)
+            if generations == 1:
+                self.second = run([job])
+
+    intruder = Intruder()
+    failures = run_jobs([job], at_once=1, device=CPU, data_dir=None, evaluations=3, watcher=intruder)
+    assert failures == []
+    assert job.state == "done"
+    assert intruder.events[-1][0] == "finished"
+
+
 def test_a_killed_run_is_named_and_goes_on_next_time(tmp_path):
     long = QUICK.replace(generations=60)
     (job,) = jobs(tmp_path, long)

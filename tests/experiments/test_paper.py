@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from gradlex import InputError
-from gradlex.experiments import EXPERIMENTS, METHODS, paper_grid, published
+from gradlex.experiments import EXPERIMENTS, METHODS, comparison, paper_grid, published
 
 TITLES = {
     "vgg16": "VGG16",
@@ -108,6 +108,35 @@ def test_compute_matched_sgd_trains_on_as_many_samples_as_the_populations():
         ("sgd-matched-5e-4", 5e-4): 200,
         ("lexicase", 1e-4): 200,
     }
+
+
+def test_compute_matched_sgd_matches_each_population():
+    grid = dataclasses.replace(
+        paper_grid("table3", "small"), methods=("sgd", "sgd-matched", "lexicase"), seeds=1
+    )
+    found = [(c.method, c.recipe.population, c.recipe.generations) for c in grid.cells()]
+    assert found == [
+        ("sgd", None, 40),
+        *(("sgd-matched", None, n) for n in (120, 200, 360)),
+        ("lexicase", 2, 120),
+        ("lexicase", 4, 200),
+        ("lexicase", 8, 360),
+    ]
+
+
+def test_the_same_recipe_stands_once():
+    grid = comparison("digits", "small-cnn")
+    grid = dataclasses.replace(grid, seeds=1, shared=grid.shared.replace(weight_decay=5e-4))
+    assert "sgd-matched-5e-4" not in [cell.method for cell in grid.cells()]
+    assert len(grid.cells()) == 9
+
+
+def test_options_of_a_selection_reach_only_the_methods_that_take_them():
+    grid = comparison("digits", "small-cnn")
+    grid = dataclasses.replace(grid, seeds=1, shared=grid.shared.replace(on_all_fail="survive"))
+    rules = {cell.method: cell.recipe.on_all_fail for cell in grid.cells()}
+    assert rules["lexicase"] == rules["expected"] == "survive"
+    assert rules["sgd"] is rules["random"] is rules["tournament"] is None
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def page(experiment, table2):
     experiment(
         "table3", {"sgd": SGD, "lexicase population=2": RESET, "lexicase population=8": [69.0, None, None]}
     )
-    return results_page(table2.root)
+    return results_page(table2.root, table2.root.parent / "RESULTS.md")
 
 
 def section(page, heading):
@@ -39,12 +39,14 @@ def section(page, heading):
 def test_a_claim_agrees_only_where_its_interval_is_above_zero(page):
     agrees = section(page, "What agrees with the paper")
     assert agrees.splitlines()[1:] == [
-        "- Lexicase (p = 4) above SGD at 5 times its generations, resnet20 on cifar10.npz: +2.33 points, 95 % interval "
-        "+2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Lexicase (p = 2) above SGD at 3 times its generations, resnet20 on cifar10.npz: +2.33 points, 95 % interval "
-        "+2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Lexicase (p = 4) with momentum reset above no momentum, resnet20 on cifar10.npz: +1.67 points, 95 % "
-        "interval +0.11 to +3.23, p = 0.044, 3 seeds.",
+        "- Lexicase (p = 4) above SGD at 5 times its generations, resnet20 on cifar10.npz (table2): +2.33 points, 95 % "
+        "interval +2.00 to +2.65, p = 0.001, 3 seeds.",
+        "- Lexicase (p = 2) above SGD at 3 times its generations, resnet20 on cifar10.npz (table3): +2.33 points, 95 % "
+        "interval +2.00 to +2.65, p = 0.001, 3 seeds.",
+        "- Lexicase (p = 4) above SGD at 5 times its generations, resnet20 on cifar10.npz (table4): +2.33 points, 95 % "
+        "interval +2.00 to +2.65, p = 0.001, 3 seeds.",
+        "- Lexicase (p = 4) with momentum reset above no momentum, resnet20 on cifar10.npz (table4): +1.67 points, 95 "
+        "% interval +0.11 to +3.23, p = 0.044, 3 seeds.",
         "",
     ]
 
@@ -93,9 +95,9 @@ def test_its_plots_are_files_that_the_report_writes(page, table2):
 
 def test_it_comes_out_the_same_again_also_after_the_reports_and_from_a_copy(page, table2, tmp_path):
     write_report(table2)
-    assert results_page(table2.root) == page
+    assert results_page(table2.root, table2.root.parent / "RESULTS.md") == page
     shutil.copytree(table2.root, tmp_path / "elsewhere" / "results")
-    assert results_page(tmp_path / "elsewhere" / "results") == page
+    assert results_page(tmp_path / "elsewhere" / "results", tmp_path / "elsewhere" / "RESULTS.md") == page
     assert page.endswith(
         "Made by `gradlex report results --page RESULTS.md`, which makes it again from the records.\n"
     )
@@ -104,14 +106,14 @@ def test_it_comes_out_the_same_again_also_after_the_reports_and_from_a_copy(page
 def test_a_figure_2_that_is_not_drawn_is_not_linked(experiment):
     plan = experiment("figure2", {"sgd": [None]})
     assert write_report(plan) == []
-    page = results_page(plan.root)
+    page = results_page(plan.root, plan.root.parent / "RESULTS.md")
     assert "Figure 2 is not drawn yet." in page
     assert "figure2.svg" not in page
 
 
 def test_a_folder_without_experiments_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no experiment"):
-        results_page(tmp_path)
+        results_page(tmp_path, tmp_path / "RESULTS.md")
 
 
 @pytest.mark.parametrize(

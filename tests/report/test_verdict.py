@@ -36,13 +36,13 @@ def test_a_clear_loss_is_called_one(judged):
 
 def test_noise_supports_no_conclusion(judged):
     text = judged({"sgd": SGD, "lexicase": CLOSE})
-    assert "is not shown to differ from SGD, since 3 seeds cannot support a conclusion (+0.03 points" in text
+    assert "cannot be told from SGD by these 3 seeds (+0.03 points" in text
     assert "more accurate" not in text
 
 
 def test_one_seed_supports_no_conclusion_however_large_the_difference(judged):
     text = judged({"sgd": [60.0], "sgd-matched": [60.0], "random": [61.0], "lexicase": [90.0]})
-    assert "since one seed cannot support a conclusion (+30.00 points, 1 seed)" in text
+    assert "by one seed, which supports no conclusion (+30.00 points, 1 seed)" in text
     assert "more accurate" not in text
     assert text.endswith(
         "No method with a population has an interval against SGD on equal samples: more seeds are needed."
@@ -52,7 +52,7 @@ def test_one_seed_supports_no_conclusion_however_large_the_difference(judged):
 def test_two_seeds_with_the_same_difference_support_no_conclusion(judged):
     text = judged({"sgd": [60.0, 61.0], "lexicase": [62.0, 63.0]})
     assert (
-        "2 seeds cannot support a conclusion (+2.00 points in each of 2 seeds, so without an interval)"
+        "cannot be told from SGD by these 2 seeds (+2.00 points in each of 2 seeds, so without an interval)"
         in text
     )
 
@@ -74,7 +74,7 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
     )
     assert "more accurate than SGD on equal samples, decay 5e-4 (+0.70 points" in text
     assert text.endswith(
-        "it was picked for this by its test accuracy, and no interval is adjusted for the number of comparisons."
+        "it was picked by these intervals themselves, and no interval is adjusted for the number of comparisons."
     )
 
 

@@ -8,5 +8,9 @@ from rich.console import Console
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or wide enough for a table where there is none."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=140)
+    """Standard output: as wide as the terminal, or wide enough for a table where there is none.
+
+    Without markup: a path may have [brackets].
+    """
+    width = None if sys.stdout.isatty() else 140
+    return Console(highlight=False, markup=False, width=width)

@@ -12,7 +12,7 @@ import tyro
 
 from gradlex.errors import InputError, unknown_name
 from gradlex.experiments import METHODS, Grid
-from gradlex.recipe import Momentum, Precision, Recipe
+from gradlex.recipe import Precision, Recipe
 
 _SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
 _OWN = {"dataset", "model", "population", "momentum", "generations", "seed", *_SHARED}
@@ -26,7 +26,7 @@ class Dimensions:
     """Which methods, of: sgd, sgd-matched, sgd-matched-5e-4, random, tournament, lexicase, average, expected, ..."""
     populations: tuple[int, ...] = ()
     """Sizes of the population."""
-    momenta: tuple[Momentum, ...] = ()
+    momenta: tuple[str, ...] = ()
     """The optimizer's state between generations: none, reset, inherit."""
     seeds: int | None = None
     """How many seeds: 0, 1, ..."""

@@ -16,9 +16,19 @@ from gradlex.cli._dimensions import Carried
 from gradlex.cli._experiment_progress import ExperimentProgress
 from gradlex.cli._listing import print_runs
 from gradlex.errors import InputError, MissingDataError, RunError
-from gradlex.experiments import Grid, Job, Plan, Planned, estimate, prepare, record_activations, run_jobs
+from gradlex.experiments import (
+    Grid,
+    Job,
+    Plan,
+    Planned,
+    choose_layers,
+    estimate,
+    prepare,
+    record_activations,
+    run_jobs,
+)
 from gradlex.report import draw_figure2, text_report, write_report
-from gradlex.runs import find_device, processors
+from gradlex.runs import find_device, named_problem, processors, refuse_unwritable
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,12 @@ class Experiment:
     grid: Grid
     root: Path
     carried: Carried
-    layers: tuple[str, ...] | None = None
+    layers: tuple[str, ...] = ()
 
     def carry_out(self) -> None:
         """List the runs, or run what is not done and report."""
         self.carried.check()
+        refuse_unwritable(self.root)
         device = find_device(self.carried.device)
         at_once = _at_once(self.carried.jobs, device, self.grid)
         if self.carried.listing:
@@ -43,22 +54,36 @@ class Experiment:
             self._run(device, at_once)
 
     def _list(self, device: torch.device, at_once: int) -> None:
-        cells = self.grid.cells()
-        try:
-            prepared = prepare(
-                cells, self.root, device=device, data_dir=self.carried.data_dir, download=False
-            )
-            states: list[str] = [job.state for job in prepared]
-        except MissingDataError as missing:
-            states = ["data not here"] * len(cells)
-            console().print(f"note: {missing} It would be downloaded.", soft_wrap=True)
-        print_runs(cells, states, estimate(cells, device), at_once, self.root)
+        cells, jobs = self.grid.cells(), dict[int, Job]()
+        for dataset in self.grid.datasets:
+            own = {place: cell for place, cell in enumerate(cells) if cell.recipe.dataset == dataset}
+            try:
+                found = prepare(
+                    list(own.values()),
+                    self.root,
+                    device=device,
+                    data_dir=self.carried.data_dir,
+                    download=False,
+                )
+            except MissingDataError as missing:
+                console().print(f"note: {missing} It would be downloaded.", soft_wrap=True)
+            else:
+                jobs |= dict(zip(own, found, strict=True))
+        known = [jobs.get(place) for place in range(len(cells))]
+        states = ["data not here" if job is None else job.state for job in known]
+        print_runs(cells, states, estimate(cells, known, device), at_once, self.root)
 
     def _run(self, device: torch.device, at_once: int) -> None:
         """What failed is named at the end, after the report of the others."""
         data_dir = self.carried.data_dir
-        jobs = prepare(self.grid.cells(), self.root, device=device, data_dir=data_dir)
-        plan = self._plan(jobs)
+        cells = self.grid.cells()
+        jobs = prepare(cells, self.root, device=device, data_dir=data_dir)
+        layers: tuple[str, ...] = ()
+        if self.name == "figure2":
+            layers = choose_layers(
+                named_problem(cells[0].recipe, device=device, data_dir=data_dir), self.layers
+            )
+        plan = self._plan(jobs, layers)
         plan.save()
         progress = ExperimentProgress(jobs, at_once, self.root)
         with progress.bar:
@@ -74,24 +99,25 @@ class Experiment:
             for job in jobs:
                 if job.state == "done":
                     record_activations(
-                        job.folder, layers=self.layers, device=self.carried.device, data_dir=data_dir
+                        job.folder, layers=layers, device=self.carried.device, data_dir=data_dir
                     )
         if len(failures) < len(jobs):
             written = write_report(plan)
-            console().print(text_report(plan), soft_wrap=True, markup=False)
+            console().print(text_report(plan), soft_wrap=True)
             names = ", ".join(path.name for path in written)
             console().print(f"written into {self.root}: {names}", soft_wrap=True)
         if failures:
             told = "\n".join(f"  {failure.job.title}: {failure.reason}" for failure in failures)
             raise RunError(f"{len(failures)} of {len(jobs)} runs failed:\n{told}")
 
-    def _plan(self, jobs: Sequence[Job]) -> Plan:
+    def _plan(self, jobs: Sequence[Job], layers: tuple[str, ...]) -> Plan:
         return Plan(
             root=self.root,
             name=self.name,
             scale=self.scale,
             command=shlex.join(["gradlex", *sys.argv[1:]]),
             runs=tuple(Planned(method=job.method, run=job.folder.name) for job in jobs),
+            layers=layers,
         )
 
 
@@ -106,15 +132,16 @@ def _at_once(jobs: int | Literal["auto"], device: torch.device, grid: Grid) -> i
 
 
 def compare_runs(
-    first: Sequence[Path], second: Sequence[Path], layers: tuple[str, ...] | None, carried: Carried
+    first: Sequence[Path], second: Sequence[Path], layers: tuple[str, ...], carried: Carried
 ) -> None:
     """Figure 2 for two sets of finished runs."""
     if not first or not second:
         raise InputError("figure2 compares two sets of runs: give --first RUN ... and --second RUN ...")
-    for run in (*first, *second):
-        record_activations(run, layers=layers, device=carried.device, data_dir=carried.data_dir)
     root = carried.out or Path("runs")
+    refuse_unwritable(root)
+    for run in (*first, *second):
+        record_activations(run, layers=layers or None, device=carried.device, data_dir=carried.data_dir)
     root.mkdir(parents=True, exist_ok=True)
-    written = draw_figure2({"first": first, "second": second}, root / "figure2", layers=layers)
-    console().print((root / "figure2.txt").read_text(encoding="utf-8"), soft_wrap=True, markup=False)
+    written = draw_figure2({"first": first, "second": second}, root / "figure2", layers=layers or None)
+    console().print((root / "figure2.txt").read_text(encoding="utf-8"), soft_wrap=True)
     console().print(f"written: {', '.join(map(str, written))}", soft_wrap=True)

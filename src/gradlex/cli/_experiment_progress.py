@@ -18,10 +18,10 @@ class ExperimentProgress:
     def __init__(self, jobs: Sequence[Job], at_once: int, root: Path) -> None:
         self._console = console()
         self._started = time.monotonic()
-        self._done = {job.folder: job.recipe.require("generations") for job in jobs if job.state == "done"}
+        self._done = {job.folder: job.generations_done for job in jobs}
         self._all = {job.folder: job.recipe.require("generations") for job in jobs}
-        self._before: int | None = None
-        self._finished, self._failed = len(self._done), 0
+        self._before = sum(self._done.values())  # what earlier sittings did tells nothing of this one's speed
+        self._finished = sum(job.state == "done" for job in jobs)
         self._running: dict[Path, str] = {}
         self._console.print(
             f"{len(self._all)} runs, {self._finished} of them done already, {at_once} at a time, into {root}",
@@ -29,7 +29,7 @@ class ExperimentProgress:
         )
         self.bar = Progress(
             BarColumn(bar_width=20),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             console=self._console,
             disable=not self._console.is_terminal,
         )
@@ -54,7 +54,7 @@ class ExperimentProgress:
 
     def failed(self, job: Job, reason: str) -> None:
         """Say that a run has failed; the others go on."""
-        self._failed += 1
+        self._all[job.folder] = self._done[job.folder]  # nothing more comes of it
         self._over(job, f"failed: {job.title}: {reason}")
 
     def _over(self, job: Job, text: str) -> None:
@@ -64,12 +64,10 @@ class ExperimentProgress:
         self._show()
 
     def _say(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, markup=False)
+        self._console.print(text, soft_wrap=True)
 
     def _show(self) -> None:
         done = sum(self._done.values())
-        if self._before is None:
-            self._before = done  # what earlier sittings did tells nothing of this one's speed
         left = self._left()
         told = f"{self._finished}/{len(self._all)} runs, {done:,}/{sum(self._all.values()):,} generations"
         self.bar.update(
@@ -78,7 +76,7 @@ class ExperimentProgress:
 
     def _left(self) -> float | None:
         done = sum(self._done.values())
-        if self._before is None or done <= self._before:
+        if done <= self._before:
             return None
         return (time.monotonic() - self._started) / (done - self._before) * (sum(self._all.values()) - done)
 

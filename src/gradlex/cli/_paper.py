@@ -48,14 +48,14 @@ def paper(
     if experiment != "figure2" and (layers or first or second):
         raise InputError(f"layers, first and second belong to figure2, not to {experiment}: leave them out.")
     if first or second:
-        compare_runs(first, second, layers or None, carried)
+        compare_runs(first, second, layers, carried)
         return
     grid = dimensions.applied(paper_grid(experiment, scale))
     grid = dataclasses.replace(grid, datasets=datasets or grid.datasets, models=models or grid.models)
     if experiment == "figure2" and len(grid.datasets) * len(grid.models) > 1:
         raise InputError("figure2 compares methods on one dataset and one model: name one of each.")
     root = carried.out or Path("runs") / f"paper-{scale}"
-    Experiment(experiment, scale, grid, root, carried, layers or None).carry_out()
+    Experiment(experiment, scale, grid, root, carried, layers).carry_out()
 
 
 def compare(
@@ -94,10 +94,12 @@ def report(root: Annotated[Path, tyro.conf.Positional], *, page: Path | None = N
     from gradlex.report import results_page, text_report, write_report
 
     out = console()
+    if page is not None and (page.is_dir() or not page.resolve().parent.is_dir()):
+        raise InputError(f"the page {page} cannot be written: its folder must be there, and it a file.")
     for plan in stored_plans(root):
         written = write_report(plan)
-        out.print(text_report(plan), soft_wrap=True, markup=False)
+        out.print(text_report(plan), soft_wrap=True)
         out.print(f"{len(written)} files written: {', '.join(path.name for path in written)}", soft_wrap=True)
     if page is not None:
-        page.write_text(results_page(root), encoding="utf-8", newline="\n")
+        page.write_text(results_page(root, page), encoding="utf-8", newline="\n")
         out.print(f"page: {page}", soft_wrap=True)

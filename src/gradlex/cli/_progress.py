@@ -26,10 +26,11 @@ class Progress:
         self._accuracy = ""
         recipe = problem.recipe
         self._console.print(
-            f"[bold]{recipe.selection}[/bold]: {recipe.model} on {recipe.dataset}, "
+            f"{recipe.selection}: {recipe.model} on {recipe.dataset}, "
             f"{len(problem.train):,} training samples, population {recipe.population}, "
             f"{self._total} generations, into {path}",
             soft_wrap=True,
+            style="bold",
         )
         self._console.print(
             f"{workers} worker(s) of {recipe.threads} thread(s) on {problem.device}, {recipe.precision}",
@@ -39,7 +40,7 @@ class Progress:
         self.bar = Bar(
             TextColumn("{task.completed}/{task.total}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TimeRemainingColumn(),
             console=self._console,
             disable=not self._live,

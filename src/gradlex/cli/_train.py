@@ -167,8 +167,9 @@ def _summary(run: Run, path: Path) -> None:
     out = console()
     accuracy = "" if result["test_accuracy"] is None else f"test accuracy {result['test_accuracy']:.2%}, "
     out.print(
-        f"[bold]{accuracy}clean training accuracy {result['train_accuracy']:.2%}[/bold] after "
-        f"{result['generations']} generations in {result['seconds']:.1f} s"
+        f"{accuracy}clean training accuracy {result['train_accuracy']:.2%} after "
+        f"{result['generations']} generations in {result['seconds']:.1f} s",
+        style="bold",
     )
     out.print(
         f"{result['samples_trained']:,} samples trained, {result['cases_evaluated']:,} case evaluations, "

@@ -14,12 +14,18 @@ from gradlex.experiments._plan import Plan, Planned, stored_plan, stored_plans
 from gradlex.experiments._published import Published, published
 
 if TYPE_CHECKING:
-    from gradlex.experiments._activations import record_activations, stored_activations
+    from gradlex.experiments._activations import (
+        ACTIVATIONS,
+        choose_layers,
+        record_activations,
+        stored_activations,
+    )
     from gradlex.experiments._estimate import estimate
     from gradlex.experiments._jobs import Failure, Watcher, run_jobs
     from gradlex.experiments._prepare import Job, prepare
 
 __all__ = [
+    "ACTIVATIONS",
     "EXPERIMENTS",
     "METHODS",
     "Cell",
@@ -32,6 +38,7 @@ __all__ = [
     "Published",
     "Scale",
     "Watcher",
+    "choose_layers",
     "comparison",
     "estimate",
     "known_as",
@@ -47,7 +54,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "_activations": ("record_activations", "stored_activations"),
+    "_activations": ("ACTIVATIONS", "choose_layers", "record_activations", "stored_activations"),
     "_estimate": ("estimate",),
     "_jobs": ("Failure", "Watcher", "run_jobs"),
     "_prepare": ("Job", "prepare"),

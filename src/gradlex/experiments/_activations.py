@@ -23,13 +23,13 @@ from gradlex.engine import Worker
 from gradlex.errors import InputError
 from gradlex.experiments._stages import last_stages
 from gradlex.population import capture
-from gradlex.runs import FinishedModel, RunFolder, finished_model, stored_recipe
+from gradlex.runs import FinishedModel, Problem, RunFolder, finished_model, stored_recipe
 from gradlex.tasks import Classification
 
 Activations: TypeAlias = dict[str, npt.NDArray[np.float32]]
 T = TypeVar("T")
 
-FILE = "activations.npz"
+ACTIVATIONS = "activations.npz"
 _WEIGHTS = "model.safetensors"
 
 
@@ -52,12 +52,12 @@ def record_activations(
     folder = RunFolder(run)
     _, data = stored_recipe(folder)
     weights = hashlib.sha256((run / _WEIGHTS).read_bytes()).hexdigest() if (run / _WEIGHTS).exists() else None
-    known, of_weights = _kept(run) if (run / FILE).exists() else ({}, None)
+    known, of_weights = _kept(run) if (run / ACTIVATIONS).exists() else ({}, None)
     count = min(samples, data.get("test_samples", samples))
     if weights not in (None, of_weights) or any(len(values) != count for values in known.values()):
         known = {}  # of a run that has gone on since, or of another number of pictures
     if known and set(layers or ()) <= set(known):
-        return run / FILE
+        return run / ACTIVATIONS
     if weights is None and (run / "result.json").exists():
         raise InputError(
             f"{run} holds neither {_WEIGHTS} nor the activations of {', '.join(layers or ('its last stages',))} on "
@@ -68,15 +68,30 @@ def record_activations(
     _refuse_unknown(finished, names)
     found = _watched(finished, names, count, _pooled)
     new = {name: _joined(finished.recipe.model, name, found.get(name, []), count) for name in names}
-    folder.write_bytes(FILE, _packed({**known, **new}, str(weights)))
-    return run / FILE
+    folder.write_bytes(ACTIVATIONS, _packed({**known, **new}, str(weights)))
+    return run / ACTIVATIONS
+
+
+def choose_layers(problem: Problem, layers: Sequence[str] = ()) -> tuple[str, ...]:
+    """The named layers of a problem's model, or its last two stages; refused where it has none such."""
+    if problem.test is None or not isinstance(problem.test, ArraySamples):
+        raise InputError("activations need test samples that are arrays.")
+    asked = FinishedModel(
+        recipe=problem.recipe, model=problem.model, test=problem.test, device=problem.device
+    )
+    names = list(layers or _last_stages(asked))
+    _refuse_unknown(asked, names)
+    found = _watched(asked, names, 1, _pooled)
+    for name in names:
+        _joined(asked.recipe.model, name, found.get(name, []), 1)
+    return tuple(names)
 
 
 def stored_activations(run: Path) -> Activations:
     """The (samples, channels) arrays that are kept with a run, by layer, in the order they were asked for."""
-    if not (run / FILE).exists():
+    if not (run / ACTIVATIONS).exists():
         raise InputError(
-            f"{run} holds no {FILE}: make it from the run's weights with gradlex.experiments.record_activations."
+            f"{run} holds no {ACTIVATIONS}: make it from the run's weights with gradlex.experiments.record_activations."
         )
     return _kept(run)[0]
 
@@ -84,15 +99,15 @@ def stored_activations(run: Path) -> Activations:
 def _kept(run: Path) -> tuple[Activations, str]:
     """The activations, and the SHA-256 of the weights they were computed with."""
     try:
-        with np.load(run / FILE, allow_pickle=False) as archive:
+        with np.load(run / ACTIVATIONS, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         weights = str(arrays.pop(_WEIGHTS))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
-            f"{run / FILE} cannot be read: {error!r}. Remove it, and it is made again."
+            f"{run / ACTIVATIONS} cannot be read: {error!r}. Remove it, and it is made again."
         ) from error
     if not all(values.ndim == 2 and values.dtype == np.float32 for values in arrays.values()):
-        raise InputError(f"{run / FILE} does not hold activations. Remove it, and it is made again.")
+        raise InputError(f"{run / ACTIVATIONS} does not hold activations. Remove it, and it is made again.")
     return arrays, weights
 
 

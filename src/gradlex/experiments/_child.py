@@ -35,18 +35,24 @@ class Refused:
     reason: str
 
 
-def log_path(folder: Path) -> Path:
-    """What a run's process prints, kept only where it fails."""
-    return folder.with_name(f"{folder.name}.log")
+def log_path(folder: Path, process: int) -> Path:
+    """What a run's process prints, kept only where it breaks down."""
+    return folder.with_name(f"{folder.name}.{process}.log")
 
 
 def run_child(
-    pipe: Connection, recipe: Recipe, folder: Path, device: str, data_dir: Path | None, evaluations: int
+    pipe: Connection,
+    recipe: Recipe,
+    fingerprint: str,
+    folder: Path,
+    device: str,
+    data_dir: Path | None,
+    evaluations: int,
 ) -> None:
     """Run, or go on, to the result; tell each generation; anything received ends it after the current one."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    log = log_path(folder)
+    log = log_path(folder, os.getpid())
     with open(log, "wb", buffering=0) as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
@@ -61,18 +67,18 @@ def run_child(
         problem = named_problem(
             recipe, device=find_device(device), data_dir=data_dir, fresh=not has_checkpoint(run_folder)
         )
+        if problem.data["fingerprint"] != fingerprint:
+            raise InputError(f"{recipe.dataset} has changed since the experiment began: start it again.")  # noqa: TRY301
         every = max(1, problem.recipe.require("generations") // evaluations)
         run = execute(
             problem, folder=run_folder, execution=Execution(evaluate_every=every), callback=told, resume=True
         )
-    except InterruptedRun:
-        log.unlink()
-    except (RunError, InputError) as error:
-        log.unlink()
-        pipe.send(Refused(reason=str(error)))
-    else:
-        log.unlink()
         pipe.send(Finished(test_accuracy=run.result["test_accuracy"]))
+    except InterruptedRun:
+        pass
+    except (RunError, InputError) as error:
+        pipe.send(Refused(reason=str(error)))
+    log.unlink()
 
 
 def _end_with_parent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -9,7 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from gradlex.errors import InputError
 from gradlex.experiments._grid import Cell, known_as
+from gradlex.experiments._prepare import Job
 from gradlex.models import MODELS, build
 from gradlex.recipe import Recipe
 from gradlex.runs import native_bfloat16
@@ -17,16 +20,18 @@ from gradlex.runs import native_bfloat16
 _BATCH = 16
 
 
-def estimate(cells: Sequence[Cell], device: torch.device) -> list[float | None]:
-    """Seconds a run, in the cells' order; None where nothing is known of the data's size or the network."""
+def estimate(cells: Sequence[Cell], jobs: Sequence[Job | None], device: torch.device) -> list[float | None]:
+    """Seconds a run, in the cells' order; a job is None where the data is not here, and so may be the guess."""
     speeds: dict[tuple[object, ...], tuple[float, float] | None] = {}
     found = []
-    for cell in cells:
+    for cell, job in zip(cells, jobs, strict=True):
         recipe = cell.recipe
-        key = (recipe.model, recipe.width, recipe.precision, known_as(recipe.dataset).name == "digits")
+        info = known_as(recipe.dataset)
+        shape = job.input_shape if job else (1, 8, 8) if info.name == "digits" else (3, 32, 32)
+        samples = job.samples if job else recipe.train_size or info.train_samples
+        key = (recipe.model, recipe.width, recipe.precision, shape)
         if key not in speeds:
-            speeds[key] = _seconds_a_sample(recipe, device)
-        samples = recipe.train_size or known_as(recipe.dataset).train_samples
+            speeds[key] = _seconds_a_sample(recipe, shape, device)
         speed = speeds[key]
         found.append(None if speed is None or samples is None else _seconds(recipe, samples, *speed))
     return found
@@ -36,29 +41,41 @@ def _seconds(recipe: Recipe, samples: int, training: float, asking: float) -> fl
     """Every sample is trained on once a generation; tournament and expected ask about many cases, lexicase few."""
     cases = 0
     if recipe.promotion == "expected":
-        cases = recipe.promotion_cases or samples
+        cases = min(recipe.promotion_cases or samples, samples)
     elif recipe.selection == "tournament":
         cases = samples
     population = recipe.population or 1
     return recipe.require("generations") * (samples * training + cases * population * asking)
 
 
-def _seconds_a_sample(recipe: Recipe, device: torch.device) -> tuple[float, float] | None:
-    """Of training and of asking, from the second of two batches; None for a network that is not one of ours."""
-    if recipe.model not in MODELS or not MODELS[recipe.model].smallest_picture:
+def _seconds_a_sample(
+    recipe: Recipe, shape: tuple[int, ...], device: torch.device
+) -> tuple[float, float] | None:
+    """Of training and of asking; None for a network that cannot be made for what is known of the data."""
+    info = MODELS.get(recipe.model)
+    pictures = len(shape) == 3
+    flat = info is not None and not info.smallest_picture
+    try:
+        model = build(
+            recipe.model,
+            num_classes=10,
+            in_channels=math.prod(shape) if flat else shape[0],
+            image_size=min(shape[1:]) if pictures else None,
+            width=recipe.width,
+        ).to(device)
+    except (InputError, MemoryError, RuntimeError, TypeError, OverflowError):  # the run itself says why
         return None
-    digits = known_as(recipe.dataset).name == "digits"
-    shape = (1, 8, 8) if digits else (3, 32, 32)
-    model = build(recipe.model, num_classes=10, in_channels=shape[0], image_size=shape[1], width=recipe.width)
-    model = model.to(device).to(memory_format=torch.channels_last)
-    half = MODELS[recipe.model].gains_from_bfloat16 and native_bfloat16(device)
+    half = native_bfloat16(device) and (info is None or info.gains_from_bfloat16)
     half = recipe.precision == "bfloat16" or (recipe.precision == "auto" and half)
+    inputs = torch.zeros(_BATCH, *shape, device=device)
+    if pictures:
+        model = model.to(memory_format=torch.channels_last)
+        inputs = inputs.to(memory_format=torch.channels_last)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if recipe.threads == "auto" else recipe.threads)
     try:
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
-            x = torch.zeros(_BATCH, *shape, device=device).to(memory_format=torch.channels_last)
-            return _timed(model, x, train=True), _timed(model.eval(), x, train=False)
+            return _timed(model, inputs, train=True), _timed(model.eval(), inputs, train=False)
     finally:
         torch.set_num_threads(threads)
 

@@ -60,19 +60,25 @@ class Grid:
                     raise unknown_name(kind, value, known)
 
     def cells(self) -> list[Cell]:
-        """Every run, seed by seed, so that what is done first compares all methods."""
-        return [
-            Cell(method=method, recipe=self._recipe(method, dataset, model, population, momentum, seed))
-            for seed, dataset, model, method in product(
-                range(self.seeds), self.datasets, self.models, self.methods
-            )
-            for population, momentum in self._populations(method)
-        ]
+        """Every run, seed by seed, so that what is done first compares all methods.
+
+        Each recipe stands once: at a weight decay of 5e-4 both forms of compute-matched SGD are the first.
+        """
+        found: dict[str, Cell] = {}
+        for seed, dataset, model, method in product(
+            range(self.seeds), self.datasets, self.models, self.methods
+        ):
+            for population, momentum in self._populations(method):
+                recipe = self._recipe(method, dataset, model, population, momentum, seed)
+                found.setdefault(repr(recipe), Cell(method=method, recipe=recipe))
+        return list(found.values())
 
     def _populations(self, method: str) -> list[tuple[int, Momentum]]:
-        """SGD has neither; its compute-matched form depends on the first population alone."""
+        """SGD has neither, but its compute-matched form as many samples as each population."""
         both = list(product(self.populations, self.momenta))
-        return both[:1] if METHODS[method].is_sgd else both
+        if not METHODS[method].is_sgd:
+            return both
+        return [(p, self.momenta[0]) for p in self.populations] if METHODS[method].matched else both[:1]
 
     def _recipe(
         self, method: str, dataset: str, model: str, population: int, momentum: Momentum, seed: int

@@ -114,14 +114,12 @@ def _processes() -> Iterator[list[_Running]]:
 
 
 def _start(job: Job, slot: int, device: torch.device, data_dir: Path | None, evaluations: int) -> _Running:
-    if (
-        device.type == "cuda" and device.index is None
-    ):  # each slot has an accelerator of its own, while there are any
+    if device.type == "cuda" and device.index is None:  # an accelerator for each slot, as far as they go
         device = torch.device("cuda", slot % torch.cuda.device_count())
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(
         target=run_child,
-        args=(theirs, job.recipe, job.folder, str(device), data_dir, evaluations),
+        args=(theirs, job.recipe, job.fingerprint, job.folder, str(device), data_dir, evaluations),
     )
     with deaf():
         process.start()
@@ -144,7 +142,7 @@ def _listen(run: _Running, watcher: Watcher) -> None:
 def _reason(run: _Running) -> str:
     if isinstance(run.last, Refused):
         return run.last.reason
-    log = log_path(run.job.folder)
+    log = log_path(run.job.folder, run.process.pid or 0)
     said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     code = run.process.exitcode or 0
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"

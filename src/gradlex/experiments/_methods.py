@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradlex.recipe import Recipe
+from gradlex.selection import SELECTIONS
 
 POPULATION = 4  # of the paper
 
@@ -43,7 +44,7 @@ _METHODS = (
     Method(
         name="sgd-matched",
         title="SGD, equal samples",
-        changes={"selection": "sgd", "weight_decay": 1e-4},
+        changes={"selection": "sgd"},
         matched=True,
     ),
     Method(
@@ -68,12 +69,20 @@ _METHODS = (
     ),
 )
 
+_OPTIONS = {option for info in SELECTIONS.values() for option in info.options}
+
 METHODS = {method.name: method for method in _METHODS}
 
 
 def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
-    """The recipe of one method, where SGD has `epochs` and a population of p has p + 1 times as many generations."""
+    """The recipe of one method, where SGD has `epochs` and a population of p has p + 1 times as many generations.
+
+    Options of a selection method reach only the methods that take them.
+    """
     method = METHODS[name]
-    single = {"population": None, "momentum": None} if method.is_sgd else {}
+    none = {
+        option: None for option in _OPTIONS if option not in SELECTIONS[method.changes["selection"]].options
+    }
+    none |= {"population": None, "momentum": None} if method.is_sgd else {}
     factor = 1 if method.is_sgd and not method.matched else (base.population or POPULATION) + 1
-    return base.replace(**method.changes, **single, generations=epochs * factor)
+    return base.replace(**none, **method.changes, generations=epochs * factor)

@@ -13,6 +13,7 @@ from typing import Any
 from gradlex.errors import InputError
 
 RUNS = "runs"
+NAMES = ("compare", "table1", "table2", "table3", "table4", "figure2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +30,14 @@ class Plan:
 
     root: Path
     name: str
-    """table1, table2, table3, table4, figure2 or compare."""
+    """One of NAMES."""
     scale: str
     """smoke, small or paper; own for one's own data."""
     command: str
     """What makes the experiment again."""
     runs: tuple[Planned, ...]
+    layers: tuple[str, ...] = ()
+    """Of figure2: the layers that are compared."""
 
     def path(self, planned: Planned) -> Path:
         """The folder of one run."""
@@ -47,6 +50,7 @@ class Plan:
             "experiment": self.name,
             "scale": self.scale,
             "command": self.command,
+            **({"layers": list(self.layers)} if self.layers else {}),
             "runs": [vars(planned) for planned in self.runs],
         }
         path = self.root / f"{self.name}.json"
@@ -65,6 +69,7 @@ def stored_plan(path: Path) -> Plan:
             scale=content["scale"],
             command=content["command"],
             runs=tuple(Planned(**run) for run in content["runs"]),
+            layers=tuple(content.get("layers", ())),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not the plan of an experiment: {error!r}.") from error
@@ -72,7 +77,8 @@ def stored_plan(path: Path) -> Plan:
 
 def stored_plans(root: Path) -> list[Plan]:
     """All plans of a root, by their names; refused where there is none."""
-    plans = [stored_plan(path) for path in sorted(root.glob("*.json"))]
+    paths = [root / f"{name}.json" for name in NAMES]
+    plans = [stored_plan(path) for path in paths if path.exists()]
     if not plans:
         raise InputError(
             f"{root} holds no experiment: make one with gradlex paper or gradlex compare --out {root}."

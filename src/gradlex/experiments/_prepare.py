@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import torch
 
 from gradlex.data import Arrays, load
+from gradlex.errors import InputError
 from gradlex.experiments._grid import Cell
 from gradlex.experiments._identity import run_name
 from gradlex.experiments._plan import RUNS
@@ -26,8 +27,12 @@ class Job:
     method: str
     recipe: Recipe
     folder: Path
+    fingerprint: str
+    """Of the data."""
     samples: int
     """Training samples."""
+    input_shape: tuple[int, ...]
+    """Of one sample."""
 
     @property
     def state(self) -> State:
@@ -35,6 +40,12 @@ class Job:
         if (self.folder / "result.json").exists():
             return "done"
         return "interrupted" if RunFolder(self.folder).holds_run else "to do"
+
+    @property
+    def generations_done(self) -> int:
+        """Lines of generations.jsonl; a run that goes on may begin a little earlier."""
+        records = self.folder / "generations.jsonl"
+        return records.read_bytes().count(b"\n") if records.exists() else 0
 
     @property
     def title(self) -> str:
@@ -75,5 +86,30 @@ def prepare(
             named_problem(recipe, device=device, data_dir=data_dir, arrays=arrays)
             tried.add((*data, recipe.model, recipe.width))
         folder = root / RUNS / run_name(resolved, fingerprint)
-        jobs.append(Job(method=cell.method, recipe=resolved, folder=folder, samples=len(arrays.y_train)))
+        jobs.append(
+            Job(
+                method=cell.method,
+                recipe=resolved,
+                folder=folder,
+                fingerprint=fingerprint,
+                samples=len(arrays.y_train),
+                input_shape=arrays.input_shape,
+            )
+        )
+    _refuse_doubles(jobs)
     return jobs
+
+
+def _refuse_doubles(jobs: Sequence[Job]) -> None:
+    """Refuse what would run twice, and data that tables could not tell apart."""
+    folders: dict[Path, Job] = {}
+    names: dict[str, str] = {}
+    for job in jobs:
+        here, twin = job.recipe.dataset, folders.setdefault(job.folder, job)
+        if twin is not job:
+            there = twin.recipe.dataset
+            same = f"{there} and {here} hold the same samples" if there != here else f"{job.title} stands there twice"
+            raise InputError(f"{same}: name it once.")
+        namesake = names.setdefault(Path(here).name, here)
+        if namesake != here:
+            raise InputError(f"{namesake} and {here} have the same name, and tables go by it: rename one.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gradlex.report._evidence import Arm, Evidence
 from gradlex.report._format import difference_words
@@ -16,22 +17,27 @@ class Claim:
 
     text: str
     difference: Difference
+    runs: frozenset[Path]
+    """What the difference rests on."""
+    tables: tuple[str, ...] = ()
+    """Where the runs are planned."""
 
     @property
     def line(self) -> str:
         """The claim with its evidence."""
-        return f"{self.text}: {difference_words(self.difference)}."
+        return f"{self.text} ({', '.join(self.tables)}): {difference_words(self.difference)}."
 
 
 def claims(evidences: Iterable[Evidence]) -> list[Claim]:
     """Every claim of the paper that has runs on both sides, once, in the order of the plans."""
-    found = [
-        claim
-        for evidence in evidences
-        for setting in evidence.settings
-        for claim in _on(list(evidence.on(setting).values()))
-    ]
-    return list({claim.line: claim for claim in found}.values())  # tables share runs
+    found: dict[tuple[str, frozenset[Path]], Claim] = {}  # tables share runs
+    for evidence in evidences:
+        for setting in evidence.settings:
+            for claim in _on(list(evidence.on(setting).values())):
+                before = found.get((claim.text, claim.runs), claim)
+                tables = (*before.tables, evidence.plan.name)
+                found[claim.text, claim.runs] = replace(before, tables=tables)
+    return list(found.values())
 
 
 def _on(arms: list[Arm]) -> Iterator[Claim]:
@@ -61,4 +67,5 @@ _MOMENTA = {"none": "no momentum", "inherit": "inherited momentum"}
 def _claim(arm: Arm, other: Arm, text: str) -> Iterator[Claim]:
     difference = paired(arm.accuracies, other.accuracies)
     if difference is not None:
-        yield Claim(text=f"{text}, {arm.setting}", difference=difference)
+        runs = frozenset(run.path for side in (arm, other) for run in side.runs.values())
+        yield Claim(text=f"{text}, {arm.setting}", difference=difference, runs=runs)

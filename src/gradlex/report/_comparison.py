@@ -19,6 +19,7 @@ BASELINES = ("sgd", *MATCHED)
 def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ...] = ()) -> list[Table]:
     """What the methods reach and cost on one dataset and model, and how they differ from the baselines."""
     arms = evidence.on(setting)
+    baselines = [arm for arm in arms.values() if arm.method in BASELINES]
     return [
         Table(
             title=f"What each method reaches and costs: {setting}",
@@ -42,7 +43,7 @@ def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ..
                 *notes,
             ),
         ),
-        _differences(arms, setting),
+        *([_differences(arms, baselines, setting)] if baselines else []),
     ]
 
 
@@ -51,6 +52,11 @@ def critical_path(arm: Arm) -> int:
     recipe = arm.recipe
     samples: int = next(iter(arm.runs.values())).data["train_samples"]
     return recipe.require("generations") * math.ceil(samples / recipe.require("population"))
+
+
+def comparable(arm: Arm, base: Arm) -> bool:
+    """Whether the second is a baseline for the first: plain SGD always, matched SGD where it cost as much."""
+    return base.method == "sgd" or mean_of(arm, "samples_trained") == mean_of(base, "samples_trained")
 
 
 def mean_of(arm: Arm, measure: str) -> float:
@@ -74,13 +80,14 @@ def _measures(arm: Arm) -> tuple[str, ...]:
     )
 
 
-def _differences(arms: dict[str, Arm], setting: Setting) -> Table:
-    baselines = [arm for arm in arms.values() if arm.method in BASELINES]
+def _differences(arms: dict[str, Arm], baselines: list[Arm], setting: Setting) -> Table:
     rows = [
         (
             arm.title,
             *(
-                NONE if arm is base else difference_cell(paired(arm.accuracies, base.accuracies))
+                difference_cell(paired(arm.accuracies, base.accuracies))
+                if arm is not base and (arm.method == "sgd" or comparable(arm, base))
+                else NONE
                 for base in baselines
             ),
         )

@@ -17,7 +17,7 @@ says nothing about another seed, and with two or three it is rough and rather to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -55,10 +55,15 @@ class Diversity:
 def diversity(runs: Sequence[Features], edges: Values, *, seed: int = 0) -> Diversity:
     """The three numbers of one layer, for runs on the same pictures, at least two; `edges` as in `entropy`."""
     return Diversity(
-        zeros=bootstrap(share_of_zeros, runs, seed=seed),
+        zeros=_within(bootstrap(share_of_zeros, runs, seed=seed), 0.0, 1.0),
         entropy=bootstrap(lambda features: entropy(features, edges), runs, seed=seed),
         effective_rank=bootstrap(effective_rank, runs, seed=seed),
     )
+
+
+def _within(estimate: Estimate, least: float, most: float) -> Estimate:
+    """An interval cut to what is possible."""
+    return replace(estimate, low=max(estimate.low, least), high=min(estimate.high, most))
 
 
 def share_of_zeros(features: Features) -> float:

@@ -114,7 +114,14 @@ def _arms(experiment: str, finished: Sequence[tuple[str, StoredRun]]) -> tuple[A
         experiment == "table4" or len({recipe.momentum for recipe in populations}) > 1,
     )
     runs: dict[tuple[Setting, str, str], dict[int, StoredRun]] = {}
+    data: dict[Setting, StoredRun] = {}
     for method, run in finished:
+        like = data.setdefault(_setting(run.recipe), run)
+        if like.data["fingerprint"] != run.data["fingerprint"]:
+            raise InputError(
+                f"{run.path} and {like.path} were trained on different data of the same name: take one of them out of "
+                f"{experiment}.json."
+            )
         title = _title(experiment, method, run.recipe, varied)
         seeds = runs.setdefault((_setting(run.recipe), method, title), {})
         if run.recipe.seed in seeds:
@@ -132,7 +139,8 @@ def _arms(experiment: str, finished: Sequence[tuple[str, StoredRun]]) -> tuple[A
 def arm_order(arm: Arm) -> tuple[int, int, int]:
     """The order of columns: by method, population and momentum."""
     recipe, momenta = arm.recipe, get_args(Momentum)
-    return list(METHODS).index(arm.method), recipe.population or 0, momenta.index(recipe.momentum)
+    number = recipe.generations if METHODS[arm.method].is_sgd else recipe.population
+    return list(METHODS).index(arm.method), number or 0, momenta.index(recipe.momentum)
 
 
 def _setting(recipe: Recipe) -> Setting:
@@ -154,6 +162,8 @@ def _spellings() -> dict[str, str]:
 def _title(experiment: str, method: str, recipe: Recipe, varied: tuple[bool, bool]) -> str:
     """The column a run stands in: its method, with the population and the momentum where these vary."""
     title = METHODS[method].title
+    if METHODS[method].matched and varied[0]:  # equal to which population, is told by its epochs
+        return f"{title}, {recipe.generations} epochs"
     if METHODS[method].is_sgd or not any(varied):
         return title
     parts = (f"p = {recipe.population}", str(recipe.momentum))

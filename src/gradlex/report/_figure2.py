@@ -11,7 +11,7 @@ from itertools import cycle
 from pathlib import Path
 
 from gradlex.errors import InputError
-from gradlex.experiments import Plan, stored_activations
+from gradlex.experiments import ACTIVATIONS, Plan, stored_activations
 from gradlex.report._diversity import BINS, RESAMPLES, Estimate, Values, common_edges, diversity
 from gradlex.report._drawing import Look, looks, save_figure
 from gradlex.report._evidence import gather
@@ -27,7 +27,7 @@ _LOOKS = tuple(map(Look, ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00",
 
 
 def write_figure2(plan: Plan) -> list[Path]:
-    """Draw ROOT/figure2 from the finished runs of a plan; it must have one dataset and one model."""
+    """Draw ROOT/figure2 from the finished runs of a plan, of one dataset and model, as far as they have activations."""
     evidence = gather(plan)
     settings = evidence.settings
     if len(settings) != 1:
@@ -36,11 +36,20 @@ def write_figure2(plan: Plan) -> list[Path]:
             f"figure 2 compares methods on one dataset and model, {plan.root / plan.name}.json has {told}: "
             "name one of each, or give the runs themselves."
         )
-    groups = {
-        title: [run.path for run in arm.runs.values()] for title, arm in evidence.on(settings[0]).items()
-    }
-    notes = (*setup_notes(evidence), *evidence.missing_notes)
-    return draw_figure2(groups, plan.root / "figure2", notes=notes, drawn_as=looks(evidence))
+    groups, absent = dict[str, list[Path]](), list[str]()
+    for title, arm in evidence.on(settings[0]).items():
+        for seed, run in arm.runs.items():
+            if (run.path / ACTIVATIONS).exists():
+                groups.setdefault(title, []).append(run.path)
+            else:
+                absent.append(
+                    f"Not drawn: {title}, seed {seed}: its activations come with gradlex paper figure2."
+                )
+    if not groups:
+        return []
+    notes = (*setup_notes(evidence), *evidence.missing_notes, *absent)
+    layers = plan.layers or None
+    return draw_figure2(groups, plan.root / "figure2", layers=layers, notes=notes, drawn_as=looks(evidence))
 
 
 def draw_figure2(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from gradlex.experiments import stored_plans
 from gradlex.report._claims import Claim, claims
@@ -27,12 +30,13 @@ _PLOTS = {
 }
 
 
-def results_page(root: Path) -> str:
-    """The page of all experiments under a root; it is meant to lie beside the root, whose name its links begin with."""
+def results_page(root: Path, page: Path) -> str:
+    """The page of all experiments under a root; where the page will lie decides its links."""
     headings = list(_HEADINGS)
     found = [gather(plan) for plan in stored_plans(root)]
     evidences = sorted(found, key=lambda evidence: headings.index(evidence.plan.name))
-    name = root.resolve().name
+    name = Path(os.path.relpath(root, page.parent)).as_posix()
+    again = shlex.join(["gradlex", "report", name, "--page", page.name])
     sections = [
         "# Results\n",
         "Experiments of Ding and Spector, “Optimizing Neural Networks with Gradient Lexicase Selection” (ICLR "
@@ -41,11 +45,11 @@ def results_page(root: Path) -> str:
         f"sizes. Every number here is made from the records in `{name}/`.\n",
         "## How it was made\n",
         provenance(evidences),
-        *(section for evidence in evidences for section in _experiment(evidence, name)),
+        *(section for evidence in evidences for section in _experiment(evidence, quote(name))),
         *_checked(evidences),
         *_missing(evidences),
         "---\n",
-        f"Made by `gradlex report {name} --page RESULTS.md`, which makes it again from the records.\n",
+        f"Made by `{again}`, which makes it again from the records.\n",
     ]
     return "\n".join(sections)
 

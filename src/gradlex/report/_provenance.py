@@ -30,7 +30,7 @@ def provenance(evidences: Sequence[Evidence]) -> str:
         *dict.fromkeys(commands),
         "```",
         "",
-        f"{count(len(found))} finished runs{_seeds([run for _, run in found])}.",
+        f"Finished: {_number(len(found))}{_seeds([run for _, run in found])}.",
         "",
         *(f"- {line}" for line in (*_data(found), *_machines([run for _, run in found]))),
     ]
@@ -53,7 +53,8 @@ def _elsewhere(word: str) -> bool:
 
 def _seeds(runs: Sequence[StoredRun]) -> str:
     seeds = sorted({run.recipe.seed for run in runs})
-    return f", with the seeds {listed([str(seed) for seed in seeds])}" if seeds else ""
+    word = "seed" if len(seeds) == 1 else "seeds"
+    return f", with the {word} {listed([str(seed) for seed in seeds])}" if seeds else ""
 
 
 def _data(found: Sequence[tuple[str, StoredRun]]) -> list[str]:

@@ -37,7 +37,7 @@ def _generations(arms: list[Arm]) -> str:
     for arm in arms:
         titles.setdefault(arm.recipe.require("generations"), []).append(arm.title)
     if len(titles) == 1:
-        return f"{_numbers(list(titles))} generations"
+        return f"generations: {_numbers(list(titles))}"
     most = max(titles, key=lambda number: len(titles[number]))
     if len(titles[most]) > 3:  # a list that long says less than this
         titles[most] = ["the others"]

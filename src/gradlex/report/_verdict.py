@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlex.experiments import METHODS
-from gradlex.report._comparison import MATCHED, mean_of
+from gradlex.report._comparison import MATCHED, comparable, mean_of
 from gradlex.report._evidence import Arm, Evidence, Setting
 from gradlex.report._format import difference_words
 from gradlex.report._statistics import paired
@@ -26,11 +26,11 @@ def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
     if not arms:
         return "No run of lexicase is finished, so nothing can be said about it."
     if not sgd and not matched:
-        return "No run of SGD is finished, so lexicase has nothing to be compared with."
+        return "There is no finished run of SGD, so lexicase has nothing to be compared with."
     sentences = []
     for arm in arms:
         cost = f", which trains on {_ratio(arm, sgd[0]):.3g} times the samples of SGD," if sgd else ""
-        told = "; it ".join(_predicate(arm, base) for base in (*sgd, *matched))
+        told = "; it ".join(_predicate(arm, base) for base in (*sgd, *matched) if comparable(arm, base))
         sentences.append(f"{arm.title[0].upper()}{arm.title[1:]}{cost} {told}.")
     return " ".join(sentences)
 
@@ -48,8 +48,9 @@ def _predicate(arm: Arm, base: Arm) -> str:
     words = f"({difference_words(difference)})"
     if difference.sign:
         return f"is {'more' if difference.sign > 0 else 'less'} accurate than {name} {words}"
-    seeds = "one seed" if difference.n == 1 else f"{difference.n} seeds"
-    return f"is not shown to differ from {name}, since {seeds} cannot support a conclusion {words}"
+    if difference.n == 1:
+        return f"is not compared with {name} by one seed, which supports no conclusion {words}"
+    return f"cannot be told from {name} by these {difference.n} seeds {words}"
 
 
 def _best(arms: list[Arm], matched: list[Arm]) -> str:
@@ -58,21 +59,23 @@ def _best(arms: list[Arm], matched: list[Arm]) -> str:
         return ""
     found = []
     for arm in arms:
-        differences = [paired(arm.accuracies, base.accuracies) for base in matched]
+        like = [base for base in matched if comparable(arm, base)]
+        differences = [paired(arm.accuracies, base.accuracies) for base in like]
         lows = [each.low for each in differences if each is not None and each.low is not None]
-        if len(lows) == len(matched):
+        if like and len(lows) == len(like):
             found.append((min(lows), arm))
     if not found:
         return (
             "No method with a population has an interval against SGD on equal samples: more seeds are needed."
         )
-    _, best = max(found, key=lambda pair: pair[0])  # the first of equals
-    told = "; it ".join(_predicate(best, base) for base in matched)
-    of = f"Of {len(found)} methods with a population the" if len(found) > 1 else "The"
-    return (
-        f"{of} best supported against SGD on equal samples, {best.title}, {told}; "
-        f"it was picked for this by its test accuracy, and {_UNADJUSTED}."
+    low, best = max(found, key=lambda pair: pair[0])  # the first of equals
+    told = "; it ".join(_predicate(best, base) for base in matched if comparable(best, base))
+    first = (
+        f"Of {len(found)} methods with a population the best supported against SGD on equal samples"
+        if low > 0
+        else f"None of {len(found)} methods with a population is shown to be above SGD on equal samples: the nearest"
     )
+    return f"{first}, {best.title}, {told}; it was picked by these intervals themselves, and {_UNADJUSTED}."
 
 
 def _unmatched(populations: list[Arm], sgd: list[Arm]) -> str:

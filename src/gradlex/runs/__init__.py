@@ -3,7 +3,7 @@
 from gradlex.runs._device import find_device
 from gradlex.runs._evaluate import FinishedModel, evaluate, finished_model
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
-from gradlex.runs._folder import RunFolder
+from gradlex.runs._folder import RunFolder, refuse_unwritable
 from gradlex.runs._interrupts import Interrupts, deaf
 from gradlex.runs._members import leading, local_workers
 from gradlex.runs._named import named_problem, resolved_for
@@ -40,6 +40,7 @@ __all__ = [
     "native_bfloat16",
     "processors",
     "refuse_other_data",
+    "refuse_unwritable",
     "resolve_method",
     "resolved_for",
     "stored_intervals",

@@ -47,9 +47,6 @@ class RunFolder:
         """
         try:
             taken = [name for name in _FILES if (self.path / name).exists()]
-            above = self.path
-            while not above.exists() and above != above.parent:
-                above = above.parent
         except (OSError, ValueError) as error:  # a name that no file system takes
             raise InputError(f"the folder {self.path} cannot be written: {error}.") from error
         if resume and "recipe.json" not in taken:
@@ -62,8 +59,7 @@ class RunFolder:
             raise InputError(
                 f"{self.path} already holds a run ({taken[0]}): choose another --out, or continue it with --resume."
             )
-        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-            raise InputError(f"the folder {self.path} cannot be written ({above} does not allow it).")
+        refuse_unwritable(self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -137,3 +133,15 @@ class RunFolder:
         if not isinstance(content, dict):
             raise InputError(f"{path} is not the {name} of a run.")
         return content
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a path that is no folder and cannot become one; nothing is changed."""
+    above = path
+    try:
+        while not above.exists() and above != above.parent:
+            above = above.parent
+    except (OSError, ValueError) as error:  # a name that no file system takes
+        raise InputError(f"the folder {path} cannot be written: {error}.") from error
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"the folder {path} cannot be written ({above} does not allow it).")
