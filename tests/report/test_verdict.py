@@ -42,7 +42,7 @@ def test_noise_supports_no_conclusion(judged):
 
 def test_one_seed_supports_no_conclusion_however_large_the_difference(judged):
     text = judged({"sgd": [60.0], "sgd-matched": [60.0], "random": [61.0], "lexicase": [90.0]})
-    assert "by one seed, which supports no conclusion (+30.00 points, 1 seed)" in text
+    assert "is 30.00 points above SGD in one seed, which supports no conclusion" in text
     assert "more accurate" not in text
     assert text.endswith(
         "No method with a population has an interval against SGD on equal samples: more seeds are needed."

@@ -108,7 +108,11 @@ def _refuse_doubles(jobs: Sequence[Job]) -> None:
         here, twin = job.recipe.dataset, folders.setdefault(job.folder, job)
         if twin is not job:
             there = twin.recipe.dataset
-            same = f"{there} and {here} hold the same samples" if there != here else f"{job.title} stands there twice"
+            same = (
+                f"{there} and {here} hold the same samples"
+                if there != here
+                else f"{job.title} stands there twice"
+            )
             raise InputError(f"{same}: name it once.")
         namesake = names.setdefault(Path(here).name, here)
         if namesake != here:

@@ -49,7 +49,9 @@ def _predicate(arm: Arm, base: Arm) -> str:
     if difference.sign:
         return f"is {'more' if difference.sign > 0 else 'less'} accurate than {name} {words}"
     if difference.n == 1:
-        return f"is not compared with {name} by one seed, which supports no conclusion {words}"
+        side = "above" if difference.mean > 0 else "below"
+        told = f"{abs(difference.mean):.2f} points {side}" if difference.mean else "level with"
+        return f"is {told} {name} in one seed, which supports no conclusion"
     return f"cannot be told from {name} by these {difference.n} seeds {words}"
 
 
