@@ -27,7 +27,6 @@ ARCHITECTURES = (
     "senet18",
     "efficientnetb0",
 )
-_PICTURES = ("cifar10", "cifar100", "svhn")
 _PAIR = ("sgd", "lexicase")
 
 _SCALES: Mapping[str, Grid] = {
@@ -62,8 +61,9 @@ def table1(scale: Scale) -> Grid:
     """SGD against gradient lexicase selection, over architectures and datasets."""
     grid = _SCALES[scale]
     if scale == "paper":
-        return replace(grid, datasets=_PICTURES, models=ARCHITECTURES)
-    return replace(grid, datasets=_PICTURES) if scale == "small" else grid
+        return replace(grid, datasets=("cifar10", "cifar100", "svhn"), models=ARCHITECTURES)
+    # Without CIFAR-100: on 4,000 of its pictures SGD fits 60 % of them, far from the paper's regime.
+    return replace(grid, datasets=("cifar10", "svhn")) if scale == "small" else grid
 
 
 def table2(scale: Scale) -> Grid:
