@@ -118,7 +118,7 @@ def undisturbed(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _outcome(folder: Path) -> dict[str, Any]:
     generations = [json.loads(line) for line in (folder / "generations.jsonl").read_text().splitlines()]
     result = json.loads((folder / "result.json").read_text())
-    del result["seconds"]
+    del result["seconds"], result["peak_memory"]  # measured, not computed
     return {
         "generations": [{k: v for k, v in g.items() if not k.endswith("_seconds")} for g in generations],
         "evaluations": (folder / "evaluations.jsonl").read_bytes(),
