@@ -11,7 +11,16 @@ from pathlib import Path
 
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.recipe import Recipe
-from gradlex.runs import Execution, Record, RunFolder, execute, find_device, has_checkpoint, named_problem
+from gradlex.runs import (
+    Execution,
+    Problem,
+    Record,
+    RunFolder,
+    execute,
+    find_device,
+    has_checkpoint,
+    named_problem,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +76,7 @@ def run_child(
         problem = named_problem(
             recipe, device=find_device(device), data_dir=data_dir, fresh=not has_checkpoint(run_folder)
         )
-        if problem.data["fingerprint"] != fingerprint:
-            raise InputError(f"{recipe.dataset} has changed since the experiment began: start it again.")  # noqa: TRY301
+        _refuse_changed(problem, fingerprint)
         every = max(1, problem.recipe.require("generations") // evaluations)
         run = execute(
             problem, folder=run_folder, execution=Execution(evaluate_every=every), callback=told, resume=True
@@ -79,6 +87,12 @@ def run_child(
     except (RunError, InputError) as error:
         pipe.send(Refused(reason=str(error)))
     log.unlink()
+
+
+def _refuse_changed(problem: Problem, fingerprint: str) -> None:
+    """The run's name stands for the data that it was given by: no other may be trained on under it."""
+    if problem.data["fingerprint"] != fingerprint:
+        raise InputError(f"{problem.recipe.dataset} has changed since the experiment began: start it again.")
 
 
 def _end_with_parent() -> None:
