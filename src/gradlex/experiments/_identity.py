@@ -27,7 +27,8 @@ def run_name(recipe: Recipe, fingerprint: str) -> str:
     if recipe.init_from is not None:
         told["init_from"] = _file_digest(Path(recipe.init_from))
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-    words = (recipe.model, recipe.selection, f"seed{recipe.seed}", digest[:12])
+    promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
+    words = (recipe.model, recipe.selection, *promotion, f"seed{recipe.seed}", digest[:12])
     return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word) for word in words)
 
 
