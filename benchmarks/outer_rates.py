@@ -18,6 +18,7 @@ import torch
 from _common import machine
 
 from gradlex.data import load
+from gradlex.errors import InterruptedRun
 from gradlex.experiments import Cell, Job, prepare, run_jobs
 from gradlex.recipe import Recipe
 from gradlex.runs import stored_run
@@ -56,7 +57,13 @@ def main() -> int:
     ]
     cpu = torch.device("cpu")
     jobs = prepare(cells, asked.runs, device=cpu)
-    failures = run_jobs(jobs, at_once=asked.jobs, device=cpu, data_dir=None, evaluations=5, watcher=Lines())
+    try:
+        failures = run_jobs(
+            jobs, at_once=asked.jobs, device=cpu, data_dir=None, evaluations=5, watcher=Lines()
+        )
+    except InterruptedRun as interruption:
+        print(interruption)
+        return interruption.exit_code
     for failure in failures:  # a rate that is too large diverges: that is an answer too
         print(f"{failure.job.folder.name}: {failure.reason}")
     print(f"{'momentum':>8}{'rate':>6}{'held-out accuracy':>19}{'training accuracy':>19}")
