@@ -17,7 +17,7 @@ from gradlex.models import MODELS, build
 from gradlex.recipe import Recipe
 from gradlex.runs import native_bfloat16
 
-_BATCH = 16
+_BATCH = 8
 
 
 def estimate(cells: Sequence[Cell], jobs: Sequence[Job | None], device: torch.device) -> list[float | None]:
