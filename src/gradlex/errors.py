@@ -29,6 +29,12 @@ class InterruptedRun(BaseException):
 def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """The error for a name that is not in a registry, with the nearest one that is."""
     names = sorted(allowed)
-    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown {kind} {given!r}.{hint} Known: {', '.join(names)}.")
+    return InputError(
+        f"unknown {kind} {given!r}.{did_you_mean(given.lower(), names)} Known: {', '.join(names)}."
+    )
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """The end of a message: the name nearest to the given one, where one is near."""
+    near = difflib.get_close_matches(given, list(names), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -116,14 +116,7 @@ def test_a_log_on_a_full_disk_is_no_traceback(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit) as caught:
         main(
             [
-                "train",
-                "--model",
-                "mlp",
-                "--train-size",
-                "60",
-                "--workers",
-                "1",
-                "--out",
+                *["train", "--model", "mlp", "--train-size", "60", "--workers", "1", "--out"],
                 str(tmp_path / "run"),
             ]
         )

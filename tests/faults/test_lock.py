@@ -46,14 +46,7 @@ def test_a_folder_that_was_taken_while_the_second_made_ready_is_refused(
     with pytest.raises(SystemExit) as caught:
         main(
             [
-                "train",
-                "--model",
-                "mlp",
-                "--train-size",
-                "60",
-                "--workers",
-                "1",
-                "--out",
+                *["train", "--model", "mlp", "--train-size", "60", "--workers", "1", "--out"],
                 str(tmp_path / "run"),
             ]
         )

@@ -54,14 +54,13 @@ class Dimensions:
     def applied(self, grid: Grid) -> Grid:
         """The grid with what these flags say."""
         _check_fields(self.recipe)
-        if self.seeds == 0:
-            raise InputError("seeds must be at least 1, got 0.")
-        changes = {name: getattr(self, name) for name in ("methods", "populations", "momenta", "seeds")}
+        ranges = {name: getattr(self, name) for name in ("methods", "populations", "momenta")}
         shared = {name: getattr(self, name) for name in _SHARED}
         given = {name: value for name, value in shared.items() if value is not None}
         return dataclasses.replace(
             grid,
-            **{name: value for name, value in changes.items() if value},
+            **{name: values for name, values in ranges.items() if values},
+            seeds=grid.seeds if self.seeds is None else self.seeds,
             epochs=grid.epochs if self.generations is None else self.generations,
             shared=grid.shared.replace(**given, **self.recipe),
         )

@@ -60,7 +60,7 @@ class ExperimentProgress:
     def _over(self, job: Job, text: str) -> None:
         self._running.pop(job.folder, None)
         left = self._left()
-        self._say(text + (f"; about {duration(left)} left" if left and self._running else ""))
+        self._say(text + (f"; about {rough_time(left)} left" if left and self._running else ""))
         self._show()
 
     def _say(self, text: str) -> None:
@@ -71,7 +71,7 @@ class ExperimentProgress:
         left = self._left()
         told = f"{self._finished}/{len(self._all)} runs, {done:,}/{sum(self._all.values()):,} generations"
         self.bar.update(
-            self._task, completed=done, description=told + (f", {duration(left)} left" if left else "")
+            self._task, completed=done, description=told + (f", {rough_time(left)} left" if left else "")
         )
 
     def _left(self) -> float | None:
@@ -81,8 +81,8 @@ class ExperimentProgress:
         return (time.monotonic() - self._started) / (done - self._before) * (sum(self._all.values()) - done)
 
 
-def duration(seconds: float) -> str:
-    """A length of time in a few letters."""
+def rough_time(seconds: float) -> str:
+    """A guessed length of time, in one unit; the report tells measured ones in two."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     if seconds < 6_000:

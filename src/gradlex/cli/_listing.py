@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from gradlex.cli._console import console
-from gradlex.cli._experiment_progress import duration
+from gradlex.cli._experiment_progress import rough_time
 from gradlex.experiments import Cell
 
 _WORDS = ("method", "dataset", "model")
@@ -38,7 +38,9 @@ def print_runs(
     table.add_column("estimate", justify="right", no_wrap=True)
     for number, (line, state, guess) in enumerate(zip(lines, states, seconds, strict=True), start=1):
         told = [value for name, value in line.items() if name not in common]
-        table.add_row(str(number), *told, state, "-" if guess is None or state == "done" else duration(guess))
+        table.add_row(
+            str(number), *told, state, "-" if guess is None or state == "done" else rough_time(guess)
+        )
     if common:
         out.print(
             "all runs: " + ", ".join(f"{name} {value}" for name, value in common.items()), soft_wrap=True
@@ -48,7 +50,7 @@ def print_runs(
     known = [guess for guess in left if guess is not None]
     unknown = f", {len(left) - len(known)} of unknown length not counted" if len(known) < len(left) else ""
     time = (
-        f": roughly {duration(max(sum(known) / at_once, *known))}{unknown}, {at_once} at a time"
+        f": roughly {rough_time(max(sum(known) / at_once, *known))}{unknown}, {at_once} at a time"
         if known
         else ""
     )

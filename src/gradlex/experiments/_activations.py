@@ -6,7 +6,6 @@ test pictures. RUN/activations.npz keeps them, so that figure 2 can be made agai
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import io
 import zipfile
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 
 from gradlex.data import ArraySamples
 from gradlex.engine import Worker
-from gradlex.errors import InputError
+from gradlex.errors import InputError, did_you_mean
 from gradlex.experiments._stages import last_stages
 from gradlex.population import capture
 from gradlex.runs import FinishedModel, Problem, RunFolder, finished_model, stored_recipe
@@ -173,12 +172,10 @@ def _refuse_unknown(finished: FinishedModel, names: Sequence[str]) -> None:
     inside = [name for name, _ in finished.model.named_modules() if name]
     for given in names:
         if given not in inside:
-            near = difflib.get_close_matches(given, inside, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             children = ", ".join(name for name, _ in finished.model.named_children())
             raise InputError(
-                f"{finished.recipe.model} has no layer {given!r}.{hint} There are {children}, and what is inside them "
-                "by its dotted name."
+                f"{finished.recipe.model} has no layer {given!r}.{did_you_mean(given, inside)} There are {children}, "
+                "and what is inside them by its dotted name."
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 
@@ -13,9 +12,9 @@ from torch.nn import functional
 from gradlex.errors import InputError
 from gradlex.experiments._grid import Cell, known_as
 from gradlex.experiments._prepare import Job
-from gradlex.models import MODELS, build
+from gradlex.models import MODELS
 from gradlex.recipe import Recipe
-from gradlex.runs import native_bfloat16
+from gradlex.runs import build_model, native_bfloat16
 
 _BATCH = 8
 
@@ -52,23 +51,15 @@ def _seconds_a_sample(
     recipe: Recipe, shape: tuple[int, ...], device: torch.device
 ) -> tuple[float, float] | None:
     """Of training and of asking; None for a network that cannot be made for what is known of the data."""
-    info = MODELS.get(recipe.model)
-    pictures = len(shape) == 3
-    flat = info is not None and not info.smallest_picture
     try:
-        model = build(
-            recipe.model,
-            num_classes=10,
-            in_channels=math.prod(shape) if flat else shape[0],
-            image_size=min(shape[1:]) if pictures else None,
-            width=recipe.width,
-        ).to(device)
-    except (InputError, MemoryError, RuntimeError, TypeError, OverflowError):  # the run itself says why
+        model = build_model(recipe, shape, num_classes=10).to(device)
+    except InputError:  # the run itself says why
         return None
+    info = MODELS.get(recipe.model)
     half = native_bfloat16(device) and (info is None or info.gains_from_bfloat16)
     half = recipe.precision == "bfloat16" or (recipe.precision == "auto" and half)
     inputs = torch.zeros(_BATCH, *shape, device=device)
-    if pictures:
+    if len(shape) == 3:  # pictures
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.to(memory_format=torch.channels_last)
     threads = torch.get_num_threads()

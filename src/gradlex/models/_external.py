@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
 
-from gradlex.errors import InputError
+from gradlex.errors import InputError, did_you_mean
 
 
 def build_external(name: str, *, num_classes: int, in_channels: int, width: float) -> nn.Module:
@@ -58,7 +57,7 @@ def _timm_factory(model: str) -> Callable[..., object]:
             problem = f"which is installed but cannot be imported: {type(error).__name__}: {error}"
         raise InputError(f"model 'timm:{model}' needs timm, {problem}") from error
     if not timm.is_model(model):
-        hint = _did_you_mean(model, timm.list_models())
+        hint = did_you_mean(model, timm.list_models())
         raise InputError(f"timm has no model {model!r}.{hint} timm.list_models() lists them all.")
 
     def create(**settings: Any) -> object:
@@ -88,7 +87,7 @@ def _factory(name: str) -> Callable[..., object]:
             f"model {name!r}: importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
     if not hasattr(module, attribute):
-        hint = _did_you_mean(attribute, (key for key, value in vars(module).items() if callable(value)))
+        hint = did_you_mean(attribute, (key for key, value in vars(module).items() if callable(value)))
         raise InputError(
             f"model {name!r}: {module_name} (from {getattr(module, '__file__', None)}) has no {attribute!r}."
             f"{hint} Give the name of a function that returns a network."
@@ -138,8 +137,3 @@ def _call(name: str, factory: Callable[..., object], settings: dict[str, Any]) -
 def _refuse_width(name: str, width: float) -> None:
     if width != 1.0:
         raise InputError(f"model {name!r} takes no width, got width {width}: leave it at 1.0.")
-
-
-def _did_you_mean(given: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(given, list(names), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""

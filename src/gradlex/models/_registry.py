@@ -70,7 +70,6 @@ _INFOS = (
         module="_mobilenet",
         factory="mobilenetv2",
         smallest_picture=32,
-        gains_from_bfloat16=False,
     ),
     ModelInfo(
         name="senet18",

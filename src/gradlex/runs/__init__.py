@@ -6,7 +6,7 @@ from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder, refuse_unwritable
 from gradlex.runs._interrupts import Interrupts, deaf
 from gradlex.runs._members import leading, local_workers
-from gradlex.runs._named import named_problem, resolved_for
+from gradlex.runs._named import build_model, named_problem, resolved_for
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
@@ -26,6 +26,7 @@ __all__ = [
     "Run",
     "RunFolder",
     "StoredRun",
+    "build_model",
     "choose_workers",
     "continued",
     "deaf",

@@ -81,7 +81,7 @@ def finished_model(
             f"{asked.dataset} has changed since the run was trained on it: bring the old data back, or name "
             "the data with --dataset to evaluate on it as it is."
         )
-    model = build_model(recipe, arrays)
+    model = build_model(recipe, arrays.input_shape, arrays.num_classes)
     load_weights(model, path / "model.safetensors")
     scales = trained_on["normalization"]
     normalization = Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))

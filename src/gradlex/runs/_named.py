@@ -49,7 +49,7 @@ def named_problem(
     if arrays is None:
         arrays = load(recipe, data_dir)
     normalization = Normalization.of(arrays.x_train)
-    model = build_model(recipe, arrays)
+    model = build_model(recipe, arrays.input_shape, arrays.num_classes)
     plain = array_samples(arrays.x_train, arrays.y_train, normalization, device)
     with torch_generator(torch_seed(recipe.seed, "initialisation", index=1), device):
         width, multiply_adds = try_out(model.to(device), plain)
@@ -94,9 +94,8 @@ def resolved_for(
     )
 
 
-def build_model(recipe: Recipe, arrays: Arrays) -> nn.Module:
-    """The recipe's model for this data, with its initial weights."""
-    shape = arrays.input_shape
+def build_model(recipe: Recipe, shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """The recipe's model for samples of this shape, with its initial weights."""
     pictures = len(shape) == 3
     info = MODELS.get(recipe.model)
     if info is not None and info.smallest_picture and not pictures:
@@ -106,7 +105,7 @@ def build_model(recipe: Recipe, arrays: Arrays) -> nn.Module:
         try:
             return build(
                 recipe.model,
-                num_classes=arrays.num_classes,
+                num_classes=num_classes,
                 in_channels=math.prod(shape) if flat else shape[0],
                 image_size=min(shape[1:]) if pictures else None,
                 width=recipe.width,
