@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import matplotlib.font_manager  # noqa: F401  # writes its cache of fonts when it is first imported, wherever that is
 import pytest
 
 from gradlex.cli import main
