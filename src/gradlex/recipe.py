@@ -165,6 +165,11 @@ class Recipe:
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {**plain, "optimizer_options": dict(self.optimizer_options)}
 
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their defaults, as plain data: what tells this recipe from all others."""
+        defaults = Recipe().to_dict()
+        return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
+
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Recipe:
         """The recipe that `to_dict` wrote; unknown fields are refused."""

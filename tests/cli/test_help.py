@@ -10,7 +10,7 @@ import pytest
 
 import gradlex
 from gradlex import Recipe
-from gradlex.cli import main
+from gradlex.cli import _COMMANDS, main
 
 
 def helped(arguments, capsys, words):
@@ -106,7 +106,7 @@ def test_every_field_is_among_those_that_were_given():
 
 def test_help_lists_every_command(capsys, words):
     printed = helped(["--help"], capsys, words)
-    for command in ("train", "evaluate", "models", "datasets", "selections"):
+    for command in _COMMANDS:
         assert f" {command} " in printed
     assert helped([], capsys, words) == printed
 

@@ -89,14 +89,20 @@ def test_the_list_says_what_is_done(table2):
 
 
 def test_compare_says_what_the_evidence_supports(tmp_path):
-    methods = ("sgd", "sgd-matched", "lexicase", "expected")
-    words = ("--methods", *methods, "--seeds", "1", "--out", str(tmp_path / "root"))
+    methods = ("sgd", "sgd-matched-5e-4", "lexicase", "expected-outer-0.5")
+    words = ("--methods", *methods, "--seeds", "2", "--out", str(tmp_path / "root"))
     done = command("compare", *QUICK, *words)
     assert (done.returncode, done.stderr) == (0, "")
-    for title in ("SGD, equal samples", "lexicase, expected", "In short, for small-cnn on digits"):
-        assert title in done.stdout
-    assert "in one seed, which supports no conclusion" in " ".join(done.stdout.split())
-    assert len(list(tmp_path.glob("root/runs/*/result.json"))) == 4
+    printed = " ".join(done.stdout.split())
+    for told in (
+        "SGD, equal samples, decay 5e-4 2 ",
+        "lexicase, expected, outer 0.5 2 ",
+        "In short, for small-cnn on digits: Lexicase, which trains on 5 times the samples of SGD, ",
+        "95 % interval",
+        "2 seeds",
+    ):
+        assert told in printed
+    assert len(list(tmp_path.glob("root/runs/*/result.json"))) == 8
     plan = json.loads((tmp_path / "root" / "compare.json").read_text())
     samples = {
         run["method"]: json.loads((tmp_path / "root" / "runs" / run["run"] / "result.json").read_text())[
@@ -142,6 +148,33 @@ def test_figure_2_is_drawn_from_runs_that_are_there_and_again_without_weights(ta
         path.unlink()
 
 
+def test_figure_2_compares_runs_that_are_named_and_says_which(table2, capsys, tmp_path):
+    root, _ = table2
+    sgd, lexicase = (next(root.glob(f"runs/*-{name}-*")) for name in ("sgd", "lexicase"))
+    words = ["paper", "figure2", "--first", str(sgd), "--second", str(lexicase), "--out", str(tmp_path)]
+    main(words)
+    printed = capsys.readouterr().out
+    for told in (f"first: {sgd.name}.", f"second: {lexicase.name}.", "second less first"):
+        assert told in printed
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"figure2-runs.{kind}" for kind in ("png", "svg", "txt", "md", "tex")
+    }
+    with pytest.raises(SystemExit):
+        main([*words, "--list"])
+    assert "leave out what tells which to run" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_is_told_by_the_report_too(tmp_path):
+    root = tmp_path / "root"
+    words = ("--methods", "sgd", "lexicase", "--seeds", "1", "--lr", "1e30", "--out", str(root))
+    done = command("compare", *QUICK, *words)
+    assert done.returncode == 1
+    assert "2 of 2 runs failed" in done.stderr
+    told = command("report", str(root))
+    assert told.returncode == 0
+    assert "runs of lexicase (seed 0 at generation 0 of 5 failed: " in " ".join(told.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -155,6 +188,7 @@ def test_figure_2_is_drawn_from_runs_that_are_there_and_again_without_weights(ta
         (["paper", "table2", "--recipe", "seed=3"], "has a flag of its own"),
         (["paper", "table2", "--recipe", "promotion=average"], "what methods differ by"),
         (["paper", "table2", "--recipe", "optimiser=adam"], "unknown recipe field 'optimiser'"),
+        (["paper", "table2", "--recipe", "sigma=3"], "sigma is no option of"),
         (["compare", "--dataset", "nowhere.npz"], "nowhere.npz"),
         (["compare", "--model", "resnet18"], "resnet18"),
         (["compare", "--train-size", "0"], "train_size must be"),

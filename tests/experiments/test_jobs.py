@@ -16,6 +16,7 @@ import torch
 
 from gradlex import Recipe
 from gradlex.experiments import Cell, prepare, run_jobs
+from gradlex.runs import RunFolder
 
 CPU = torch.device("cpu")
 QUICK = Recipe(train_size=60, generations=3, threads=1, population=2, batch_size=10)
@@ -102,20 +103,12 @@ def test_data_that_changes_on_the_way_is_not_trained_on_under_the_old_name(tmp_p
     assert job.state == "to do"
 
 
-def test_a_run_that_another_process_holds_is_refused_and_the_other_ends_well(tmp_path):
+def test_a_run_that_another_process_holds_is_refused_and_left_alone(tmp_path):
     (job,) = jobs(tmp_path, QUICK)
-
-    class Intruder(Listener):
-        def moved(self, job, generations):
-            super().moved(job, generations)
-            if generations == 1:
-                self.second = run([job])
-
-    intruder = Intruder()
-    failures = run_jobs([job], at_once=1, device=CPU, data_dir=None, evaluations=3, watcher=intruder)
-    assert failures == []
-    assert job.state == "done"
-    assert intruder.events[-1][0] == "finished"
+    with RunFolder(job.folder).locked():
+        _, (failure,) = run([job])
+    assert "another process is running in" in failure.reason
+    assert job.state == "to do"
 
 
 def test_a_killed_run_is_named_and_goes_on_next_time(tmp_path):
@@ -147,7 +140,7 @@ from test_jobs import Listener, jobs, QUICK
 from gradlex.experiments import run_jobs
 from gradlex.errors import InterruptedRun
 if __name__ == "__main__":
-    prepared = jobs(Path(sys.argv[1]), *(QUICK.replace(seed=s, generations=40) for s in range(3)))
+    prepared = jobs(Path(sys.argv[1]), *(QUICK.replace(seed=s, generations=int(sys.argv[2])) for s in range(3)))
     try:
         run_jobs(prepared, at_once=2, device=torch.device("cpu"), data_dir=None, evaluations=3, watcher=Listener())
     except InterruptedRun as interruption:
@@ -162,7 +155,7 @@ def test_an_interrupted_experiment_goes_on_to_the_results_it_would_have_had(tmp_
     script.write_text(SCRIPT)
     here = os.path.dirname(__file__)
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
-    call = [sys.executable, str(script), str(tmp_path / "root")]
+    call = [sys.executable, str(script), str(tmp_path / "root"), "40"]
     process = subprocess.Popen(
         call, env=paths, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -193,7 +186,8 @@ def test_runs_end_with_the_process_that_started_them(tmp_path):
     script.write_text(SCRIPT)
     here = os.path.dirname(__file__)
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
-    process = subprocess.Popen([sys.executable, str(script), str(tmp_path / "root")], env=paths)
+    endless = [sys.executable, str(script), str(tmp_path / "root"), "1000000"]
+    process = subprocess.Popen(endless, env=paths)
     while not list(tmp_path.glob("root/runs/*/checkpoint/00000002")):
         assert process.poll() is None
         time.sleep(0.05)

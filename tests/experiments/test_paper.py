@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from gradlex import InputError
+from gradlex import InputError, Recipe
+from gradlex.data import dataset_info
 from gradlex.experiments import EXPERIMENTS, METHODS, comparison, paper_grid, published
 
 TITLES = {
@@ -53,7 +54,7 @@ def test_the_paper_scale_has_the_papers_settings(table):
         assert (recipe.optimizer, dict(recipe.optimizer_options)) == ("sgd", {})  # SGD's momentum is 0.9 then
         assert (recipe.lr, recipe.schedule, recipe.weight_decay) == (0.1, "cosine", 1e-4)
         assert recipe.batch_size == {"cifar10": 128, "cifar100": 64, "svhn": 64}[recipe.dataset]
-        assert recipe.augment == "crop4,flip"
+        assert (recipe.augment, recipe.precision) == ("crop4,flip", "float32")
         assert (recipe.train_size, recipe.width, recipe.promotion) == (None, 1.0, "winner")
         population = 1 if cell.method == "sgd" else recipe.population
         assert recipe.generations == (200 if cell.method == "sgd" else 200 * (population + 1))
@@ -148,6 +149,11 @@ def test_options_of_a_selection_reach_only_the_methods_that_take_them():
         ({"datasets": ()}, "at least one"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"epochs": 0}, "generations must be at least 1"),
+        ({"shared": Recipe(sigma=20.0)}, "sigma is no option of sgd, random, tournament, lexicase"),
+        (
+            {"methods": ("sgd", "lexicase"), "shared": Recipe(tournament_size=2)},
+            "tournament_size is no option",
+        ),
     ],
 )
 def test_a_grid_refuses_what_no_experiment_can_have(change, told):
@@ -155,9 +161,8 @@ def test_a_grid_refuses_what_no_experiment_can_have(change, told):
         dataclasses.replace(paper_grid("table2", "small"), **change)
 
 
-def test_an_archive_named_like_a_dataset_has_its_settings():
-    grid = dataclasses.replace(paper_grid("table1", "paper"), datasets=("data/cifar10.npz", "other.npz"))
-    assert {c.recipe.dataset: c.recipe.batch_size for c in grid.cells()} == {
-        "data/cifar10.npz": 128,
-        "other.npz": 64,
-    }
+def test_data_of_ones_own_has_the_settings_that_train_gives_it_whatever_its_file_is_called():
+    cells = comparison("data/cifar10.npz", "resnet20").cells()
+    info = dataset_info("data/cifar10.npz")
+    assert {(c.recipe.batch_size, c.recipe.augment) for c in cells} == {(info.batch_size, info.augment)}
+    assert {c.recipe.generations for c in cells if c.method == "sgd"} == {info.baseline_generations}

@@ -83,7 +83,14 @@ Accuracies = Mapping[str, Sequence[float | None]]
 def experiment(tmp_path: Path) -> Callable[..., Plan]:
     """Makes an experiment under tmp_path/results from the test accuracies of its runs, seed by seed."""
 
-    def make(name: str, accuracies: Accuracies, *, unfinished: Sequence[str] = (), **shared: object) -> Plan:
+    def make(
+        name: str,
+        accuracies: Accuracies,
+        *,
+        unfinished: Sequence[str] = (),
+        failures: Mapping[str, str] = {},  # only read
+        **shared: object,
+    ) -> Plan:
         root = tmp_path / "results"
         runs = []
         for arm, values in accuracies.items():
@@ -101,14 +108,15 @@ def experiment(tmp_path: Path) -> Callable[..., Plan]:
             )
             for seed, value in enumerate(values):
                 run = f"{name}-{arm.replace(' ', '-').replace('=', '')}-seed{seed}"
-                runs.append(Planned(method=method, run=run))
+                own = recipe.replace(seed=seed)
+                runs.append(Planned(method=method, run=run, recipe=own, failure=failures.get(run)))
                 if value is not None:
-                    write_run(root / "runs" / run, recipe.replace(seed=seed), value / 100)
+                    write_run(root / "runs" / run, own, value / 100)
         for run in unfinished:
             method = run.split("-seed")[0]
             seed = int(run.split("-seed")[1])
             recipe = BASE.replace(**METHODS[method].changes, generations=200, seed=seed, **shared)
-            runs.append(Planned(method=method, run=f"{name}-{run}"))
+            runs.append(Planned(method=method, run=f"{name}-{run}", recipe=recipe))
             write_run(root / "runs" / f"{name}-{run}", recipe, 0.5, done=120)
         command = f"gradlex paper {name} --scale small --datasets /data/cifar10.npz --out results"
         plan = Plan(root=root, name=name, scale="small", command=command, runs=tuple(runs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from gradlex.cli import main
 from gradlex.errors import InputError
 from gradlex.experiments import Plan, Planned, record_activations
+from gradlex.report._claims import claims
 from gradlex.report._diversity import (
     bootstrap,
     common_edges,
@@ -18,7 +20,9 @@ from gradlex.report._diversity import (
     entropy,
     share_of_zeros,
 )
-from gradlex.report._figure2 import draw_figure2, write_figure2
+from gradlex.report._evidence import gather
+from gradlex.report._figure2 import _papers_looks, draw_figure2, write_figure2
+from gradlex.runs import stored_run
 
 ENDINGS = {"png", "svg", "txt", "md", "tex"}
 
@@ -43,12 +47,16 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def plan(trained, tmp_path):
     runs = (("sgd", "sgd-0"), ("lexicase", "lexicase-0"), ("sgd", "sgd-1"))
+    root = shutil.copytree(trained, tmp_path / "root")
     return Plan(
-        root=shutil.copytree(trained, tmp_path / "root"),
+        root=root,
         name="figure2",
         scale="smoke",
         command="gradlex paper figure2 --scale smoke",
-        runs=tuple(Planned(method=method, run=run) for method, run in runs),
+        runs=tuple(
+            Planned(method=method, run=run, recipe=stored_run(root / "runs" / run).recipe)
+            for method, run in runs
+        ),
     )
 
 
@@ -119,6 +127,43 @@ def test_runs_that_differ_widen_the_interval():
     assert differing.high - differing.low > 3 * (alike.high - alike.low)
 
 
+def test_a_difference_is_taken_on_the_same_pictures():
+    edges = common_edges([features(1)])
+    one, other = (diversity([values], edges) for values in (features(1), 1.01 * features(1)))
+    same = one.minus(one)
+    assert (same.entropy.low, same.entropy.mean, same.entropy.high) == (0, 0, 0)
+    # What moves one of them moves the other: their difference scatters far less than either does.
+    narrow = other.minus(one).entropy
+    assert narrow.high - narrow.low < 0.5 * (one.entropy.high - one.entropy.low)
+    assert narrow.mean == pytest.approx(other.entropy.mean - one.entropy.mean)
+
+
+def test_sgd_is_red_and_lexicase_blue_as_in_the_paper_in_whatever_order_they_are_planned(plan):
+    evidence = gather(dataclasses.replace(plan, runs=plan.runs[::-1]))
+    assert {title: look.colour for title, look in _papers_looks(evidence).items()} == {
+        "SGD": "#D55E00",
+        "lexicase": "#0072B2",
+    }
+
+
+def test_the_papers_claim_of_diverse_representations_is_judged_by_the_runs_seeds(plan):
+    (claim, *_) = [each for each in claims([gather(plan)]) if each.text.startswith("Entropy of features.0")]
+    # One seed has both.
+    assert (claim.difference.n, claim.agreement, claim.unit) == (1, 0, "nats")
+    write_figure2(plan)
+    text = (plan.root / "figure2.txt").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("features.0  lexicase  "))
+    values = {
+        name: np.load(plan.root / "runs" / name / "activations.npz")["features.0"]
+        for name in ("lexicase-0", "sgd-0", "sgd-1")
+    }
+    edges = common_edges(values.values())
+    assert f"{entropy(values['lexicase-0'], edges):.3f} [" in row
+    assert claim.difference.mean == pytest.approx(
+        entropy(values["lexicase-0"], edges) - entropy(values["sgd-0"], edges)
+    )
+
+
 def test_the_figure_of_a_plan_is_made_from_the_stored_activations_alone_and_always_alike(plan):
     written = write_figure2(plan)
     assert {path.name for path in written} == {f"figure2.{ending}" for ending in ENDINGS}
@@ -140,6 +185,7 @@ def test_the_numbers_stand_beside_the_figure(plan):
         ["SGD", "seed", "0"],
         ["SGD", "seed", "1"],
         ["lexicase", "seed", "0"],
+        ["lexicase", "less", "SGD"],
     ]
     values = [
         np.load(plan.root / "runs" / f"sgd-{seed}" / "activations.npz")["features.2"] for seed in (0, 1)

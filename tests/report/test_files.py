@@ -9,6 +9,7 @@ import pytest
 
 from gradlex.errors import InputError
 from gradlex.experiments import Plan, Planned
+from gradlex.recipe import Recipe
 from gradlex.report import text_report, write_report
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -83,7 +84,7 @@ def test_table_1_has_a_row_for_every_dataset_and_model_in_the_papers_spelling(ex
 def test_our_numbers_say_how_small_they_are(table2):
     text = " ".join(text_report(table2).split())
     assert (
-        "5,000 training and 10,000 test samples; generations: 40 for SGD; 200 for the others; batch size 32"
+        "5,000 training and 10,000 test samples; generations: 40 for SGD; 200 for the others; p = 4, momentum reset"
         in text
     )
 
@@ -91,7 +92,7 @@ def test_our_numbers_say_how_small_they_are(table2):
 def test_unfinished_runs_are_named_and_not_counted(table2):
     text = text_report(table2)
     assert (
-        "Not finished: 2 of 3 runs of average, outer 0.5 (seed 2 at generation 120 of 200 and 1 not started)."
+        "Not finished: 2 of 3 runs of average, outer 0.5 (seed 2 at generation 120 of 200; seed 1 not started)."
         in text
     )
     assert "72.70 (1 of 3 seeds)" in text
@@ -101,8 +102,8 @@ def test_an_experiment_without_a_finished_run_is_reported_as_such(experiment):
     plan = experiment("compare", {"sgd": [None], "lexicase": [None, None]})
     assert text_report(plan) == (
         "No run is finished yet.\n\n"
-        "Not finished: 1 of 1 runs of SGD (1 not started).\n\n"
-        "Not finished: 2 of 2 runs of lexicase (2 not started).\n"
+        "Not finished: 1 of 1 runs of SGD (seed 0 not started).\n\n"
+        "Not finished: 2 of 2 runs of lexicase (seeds 0 and 1 not started).\n"
     )
     assert [path.name for path in write_report(plan)] == ["compare.txt", "compare.md", "compare.tex"]
 
@@ -110,7 +111,53 @@ def test_an_experiment_without_a_finished_run_is_reported_as_such(experiment):
 def test_a_table_of_the_paper_without_a_finished_run_still_shows_the_published_rows(experiment):
     text = text_report(experiment("table4", {"sgd": [None], "lexicase": [None]}))
     assert "94.77" in text
-    assert "Not finished: 1 of 1 runs of lexicase (1 not started)." in text
+    assert "Not finished: 1 of 1 runs of lexicase, reset (seed 0 not started)." in text
+
+
+def test_a_failed_run_is_named_with_its_reason_and_counted_beside_the_means(experiment):
+    plan = experiment(
+        "compare",
+        {"sgd": SGD, "lexicase": [70.31, 69.88, None]},
+        failures={"compare-lexicase-seed2": "all candidates diverged."},
+    )
+    text = " ".join(text_report(plan).split())
+    assert (
+        "Not finished: 1 of 3 runs of lexicase (seed 2 at generation 0 of 200 failed: all candidates diverged)."
+        in text
+    )
+    assert "lexicase 2 (1 failed) 70.09" in text
+    assert "Runs failed (lexicase with 1 of 3 seeds tried) and are in no mean." in text
+
+
+def test_what_is_missing_is_told_by_dataset_model_and_population(experiment):
+    two = experiment("table1", {"sgd": SGD, "lexicase dataset=svhn model=resnet50": [None]})
+    assert "Not finished: 1 of 1 runs of lexicase, ResNet50 on SVHN (seed 0 not started)." in text_report(two)
+    sizes = experiment("table3", {"lexicase population=2": SGD, "lexicase population=8": [70.0, None]})
+    assert "Not finished: 1 of 2 runs of lexicase, p = 8 (seed 1 not started)." in text_report(sizes)
+
+
+def test_matched_baselines_stand_apart_before_their_populations_are_finished(experiment):
+    plan = experiment(
+        "compare",
+        {
+            "sgd-matched population=2": SGD,
+            "sgd-matched population=4": SGD,
+            "lexicase population=2": [None],
+            "lexicase population=4": LEXICASE,
+        },
+    )
+    text = text_report(plan)
+    assert "SGD, equal samples, 120 epochs " in text
+    assert "SGD, equal samples, 200 epochs " in text
+
+
+def test_settings_that_the_paper_does_not_have_are_told(experiment):
+    changed = {"optimizer": "adamw", "schedule": "constant", "on_all_fail": "survive", "augment": "none"}
+    text = " ".join(text_report(experiment("compare", {"sgd": SGD, "lexicase": SGD}, **changed)).split())
+    assert (
+        "p = 4, momentum reset, batch size 32, rate 0.05, weight decay 0.0001, augmentation none, precision float32, "
+        "optimizer adamw, schedule constant, on_all_fail survive." in text
+    )
 
 
 def test_no_folder_of_the_data_is_shown(experiment):
@@ -150,7 +197,7 @@ def test_two_runs_of_the_same_method_and_seed_are_refused(experiment):
 
 
 def test_an_unknown_experiment_or_method_is_refused(tmp_path):
-    runs = (Planned(method="sgdd", run="x"),)
+    runs = (Planned(method="sgdd", run="x", recipe=Recipe()),)
     with pytest.raises(InputError, match="unknown experiment 'table9'"):
         text_report(Plan(root=tmp_path, name="table9", scale="small", command="", runs=()))
     with pytest.raises(InputError, match="unknown method 'sgdd'"):

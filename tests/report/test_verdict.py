@@ -83,6 +83,11 @@ def test_the_matched_baseline_is_never_chosen_by_its_accuracy(judged):
     assert text.index("SGD on equal samples (") < text.index("SGD on equal samples, decay 5e-4 (")
 
 
+def test_without_a_baseline_of_equal_cost_the_verdict_says_so(judged):
+    text = judged({"sgd-matched population=4": SGD, "lexicase population=2": CLOSE})
+    assert "Lexicase has no finished SGD of equal cost." in text
+
+
 def test_without_a_common_seed_nothing_is_compared(judged):
     text = judged({"sgd": [68.0, None], "lexicase": [None, 70.0]})
     assert "cannot be compared with SGD, since no seed has both finished" in text

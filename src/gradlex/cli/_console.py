@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 from rich.console import Console
@@ -14,3 +15,8 @@ def console() -> Console:
     """
     width = None if sys.stdout.isatty() else 140
     return Console(highlight=False, markup=False, width=width)
+
+
+def typed_command() -> str:
+    """The command as it was typed, to be typed again."""
+    return shlex.join(["gradlex", *sys.argv[1:]])

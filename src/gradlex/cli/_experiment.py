@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +9,11 @@ from typing import Literal
 
 import torch
 
-from gradlex.cli._console import console
+from gradlex.cli._console import console, typed_command
 from gradlex.cli._dimensions import Carried
 from gradlex.cli._experiment_progress import ExperimentProgress
 from gradlex.cli._listing import print_runs
-from gradlex.errors import InputError, MissingDataError, RunError
+from gradlex.errors import MissingDataError, RunError
 from gradlex.experiments import (
     Grid,
     Job,
@@ -27,7 +25,7 @@ from gradlex.experiments import (
     record_activations,
     run_jobs,
 )
-from gradlex.report import draw_figure2, text_report, write_report
+from gradlex.report import text_report, write_report
 from gradlex.runs import find_device, named_problem, processors, refuse_unwritable
 
 
@@ -95,6 +93,8 @@ class Experiment:
                 evaluations=self.carried.evaluations,
                 watcher=progress,
             )
+        plan = plan.with_failures({failure.job.folder.name: failure.reason for failure in failures})
+        plan.save()
         if self.name == "figure2":
             for job in jobs:
                 if job.state == "done":
@@ -115,8 +115,8 @@ class Experiment:
             root=self.root,
             name=self.name,
             scale=self.scale,
-            command=shlex.join(["gradlex", *sys.argv[1:]]),
-            runs=tuple(Planned(method=job.method, run=job.folder.name) for job in jobs),
+            command=typed_command(),
+            runs=tuple(Planned(method=job.method, run=job.folder.name, recipe=job.recipe) for job in jobs),
             layers=layers,
         )
 
@@ -129,19 +129,3 @@ def _at_once(jobs: int | Literal["auto"], device: torch.device, grid: Grid) -> i
         return torch.cuda.device_count() if device.index is None else 1
     threads = 1 if grid.shared.threads == "auto" else grid.shared.threads
     return max(1, processors() // threads) if device.type == "cpu" else 1
-
-
-def compare_runs(
-    first: Sequence[Path], second: Sequence[Path], layers: tuple[str, ...], carried: Carried
-) -> None:
-    """Figure 2 for two sets of finished runs."""
-    if not first or not second:
-        raise InputError("figure2 compares two sets of runs: give --first RUN ... and --second RUN ...")
-    root = carried.out or Path("runs")
-    refuse_unwritable(root)
-    for run in (*first, *second):
-        record_activations(run, layers=layers or None, device=carried.device, data_dir=carried.data_dir)
-    root.mkdir(parents=True, exist_ok=True)
-    written = draw_figure2({"first": first, "second": second}, root / "figure2", layers=layers or None)
-    console().print((root / "figure2.txt").read_text(encoding="utf-8"), soft_wrap=True)
-    console().print(f"written: {', '.join(map(str, written))}", soft_wrap=True)

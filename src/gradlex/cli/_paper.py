@@ -43,11 +43,14 @@ def paper(
         first: figure2: finished runs to compare, instead of running any.
         second: figure2: finished runs to compare them with.
     """
-    from gradlex.cli._experiment import Experiment, compare_runs
+    from gradlex.cli._compare_runs import compare_runs
+    from gradlex.cli._experiment import Experiment
 
     if experiment != "figure2" and (layers or first or second):
         raise InputError(f"layers, first and second belong to figure2, not to {experiment}: leave them out.")
     if first or second:
+        if (datasets, models, scale, dimensions) != ((), (), "smoke", Dimensions()) or carried.listing:
+            raise InputError("--first and --second compare finished runs: leave out what tells which to run.")
         compare_runs(first, second, layers, carried)
         return
     grid = dimensions.applied(paper_grid(experiment, scale))

@@ -6,7 +6,7 @@ What only says which runs there are is free of torch; what runs them is imported
 from typing import TYPE_CHECKING
 
 from gradlex._lazy import lazy_attributes
-from gradlex.experiments._grid import Cell, Grid, known_as
+from gradlex.experiments._grid import Cell, Grid
 from gradlex.experiments._identity import run_name
 from gradlex.experiments._methods import METHODS, Method
 from gradlex.experiments._paper import EXPERIMENTS, Scale, comparison, paper_grid
@@ -41,7 +41,6 @@ __all__ = [
     "choose_layers",
     "comparison",
     "estimate",
-    "known_as",
     "paper_grid",
     "prepare",
     "published",

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from gradlex.data import dataset_info
 from gradlex.errors import InputError
-from gradlex.experiments._grid import Cell, known_as
+from gradlex.experiments._grid import Cell
 from gradlex.experiments._prepare import Job
 from gradlex.models import MODELS
 from gradlex.recipe import Recipe
@@ -25,7 +26,7 @@ def estimate(cells: Sequence[Cell], jobs: Sequence[Job | None], device: torch.de
     found = []
     for cell, job in zip(cells, jobs, strict=True):
         recipe = cell.recipe
-        info = known_as(recipe.dataset)
+        info = dataset_info(recipe.dataset)
         shape = job.input_shape if job else (1, 8, 8) if info.name == "digits" else (3, 32, 32)
         samples = job.samples if job else recipe.train_size or info.train_samples
         key = (recipe.model, recipe.width, recipe.precision, shape)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import get_args
 
-from gradlex.data import DATASETS, OWN, DatasetInfo
+from gradlex.data import dataset_info
 from gradlex.errors import InputError, unknown_name
-from gradlex.experiments._methods import METHODS, POPULATION, method_recipe
+from gradlex.experiments._methods import METHODS, POPULATION, method_recipe, refuse_unused_options
 from gradlex.models import MODELS
 from gradlex.recipe import Momentum, Recipe
 
@@ -58,6 +57,7 @@ class Grid:
             for value in values:
                 if value not in known:
                     raise unknown_name(kind, value, known)
+        refuse_unused_options(self.shared, self.methods)
 
     def cells(self) -> list[Cell]:
         """Every run, seed by seed, so that what is done first compares all methods.
@@ -83,7 +83,7 @@ class Grid:
     def _recipe(
         self, method: str, dataset: str, model: str, population: int, momentum: Momentum, seed: int
     ) -> Recipe:
-        info = known_as(dataset)
+        info = dataset_info(dataset)
         own = self.shared.replace(
             dataset=dataset,
             model=model,
@@ -94,8 +94,3 @@ class Grid:
             augment=info.augment if self.shared.augment is None else self.shared.augment,
         )
         return method_recipe(method, own, epochs=self.epochs or info.baseline_generations)
-
-
-def known_as(dataset: str) -> DatasetInfo:
-    """The dataset's settings; an archive or folder named like a known dataset has that one's."""
-    return DATASETS.get(dataset) or DATASETS.get(Path(dataset).stem.lower(), OWN)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
@@ -18,24 +16,13 @@ def run_name(recipe: Recipe, fingerprint: str) -> str:
 
     Fields at their defaults are left out of the hash, so that a field which a later version adds changes nothing.
     """
-    told: dict[str, Any] = {
-        field.name: value
-        for field, value in ((f, recipe.to_dict()[f.name]) for f in dataclasses.fields(Recipe))
-        if value != _default(field)
-    }
-    told["dataset"] = fingerprint
+    told = {**recipe.changed(), "dataset": fingerprint}
     if recipe.init_from is not None:
         told["init_from"] = _file_digest(Path(recipe.init_from))
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
     words = (recipe.model, recipe.selection, *promotion, f"seed{recipe.seed}", digest[:12])
     return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word) for word in words)
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
 
 
 def _file_digest(path: Path) -> str:

@@ -146,4 +146,5 @@ def _reason(run: _Running) -> str:
     said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     code = run.process.exitcode or 0
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-    return f"its process {ended}{f': {said[-1]} (all of it in {log})' if said else ''}"
+    where = Path(log.parent.name, log.name)  # in the experiment's folder, wherever that is
+    return f"its process {ended}{f': {said[-1]} (all of it in {where})' if said else ''}"

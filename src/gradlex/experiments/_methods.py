@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradlex.errors import InputError
 from gradlex.recipe import Recipe
 from gradlex.selection import SELECTIONS
 
@@ -72,6 +73,14 @@ _METHODS = (
 _OPTIONS = {option for info in SELECTIONS.values() for option in info.options}
 
 METHODS = {method.name: method for method in _METHODS}
+
+
+def refuse_unused_options(shared: Recipe, methods: Sequence[str]) -> None:
+    """Refuse an option of a selection method that none of these methods has."""
+    taken = {option for name in methods for option in SELECTIONS[METHODS[name].changes["selection"]].options}
+    for option in sorted(_OPTIONS - taken):
+        if getattr(shared, option) is not None:
+            raise InputError(f"{option} is no option of {', '.join(methods)}: leave it out.")
 
 
 def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:

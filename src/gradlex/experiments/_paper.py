@@ -35,7 +35,7 @@ _SCALES: Mapping[str, Grid] = {
         models=("resnet18",),
         methods=_PAIR,
         epochs=200,
-        shared=Recipe(lr=0.1, weight_decay=1e-4, augment="crop4,flip", threads=1),
+        shared=Recipe(lr=0.1, weight_decay=1e-4, augment="crop4,flip", threads=1, precision="float32"),
     ),
     "small": Grid(
         datasets=("cifar10",),

@@ -6,11 +6,13 @@ ROOT/<name>.json names the runs; ROOT/runs/ holds them, shared by all experiment
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gradlex.errors import InputError
+from gradlex.recipe import Recipe
 
 RUNS = "runs"
 NAMES = ("compare", "table1", "table2", "table3", "table4", "figure2")
@@ -18,10 +20,13 @@ NAMES = ("compare", "table1", "table2", "table3", "table4", "figure2")
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One run of an experiment: the method it stands for, and its folder's name under ROOT/runs."""
+    """One run of an experiment: the method it stands for, its folder's name under ROOT/runs, and its recipe."""
 
     method: str
     run: str
+    recipe: Recipe
+    failure: str | None = None
+    """Why the run ended without a result, when it was last tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,12 @@ class Plan:
         """The folder of one run."""
         return self.root / RUNS / planned.run
 
+    def with_failures(self, reasons: Mapping[str, str]) -> Plan:
+        """The plan with what failed, by the runs' names."""
+        return replace(
+            self, runs=tuple(replace(planned, failure=reasons.get(planned.run)) for planned in self.runs)
+        )
+
     def save(self) -> None:
         """Write ROOT/<name>.json."""
         self.root.mkdir(parents=True, exist_ok=True)
@@ -51,12 +62,22 @@ class Plan:
             "scale": self.scale,
             "command": self.command,
             **({"layers": list(self.layers)} if self.layers else {}),
-            "runs": [vars(planned) for planned in self.runs],
+            "runs": [_plain(planned) for planned in self.runs],
         }
         path = self.root / f"{self.name}.json"
         temporary = path.with_suffix(".json.new")
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         temporary.replace(path)
+
+
+def _plain(planned: Planned) -> dict[str, Any]:
+    failure = {} if planned.failure is None else {"failure": planned.failure}
+    return {
+        "method": planned.method,
+        "run": planned.run,
+        "recipe": planned.recipe.changed(),
+        **failure,
+    }
 
 
 def stored_plan(path: Path) -> Plan:
@@ -68,7 +89,9 @@ def stored_plan(path: Path) -> Plan:
             name=content["experiment"],
             scale=content["scale"],
             command=content["command"],
-            runs=tuple(Planned(**run) for run in content["runs"]),
+            runs=tuple(
+                Planned(**{**run, "recipe": Recipe.from_dict(run["recipe"])}) for run in content["runs"]
+            ),
             layers=tuple(content.get("layers", ())),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

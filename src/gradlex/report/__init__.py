@@ -1,6 +1,7 @@
 """Records -> tables, plots, a page. Everything here is made from the files of runs, and can be made again."""
 
-from gradlex.report._evidence import Arm, Evidence, Setting, gather
+from gradlex.report._columns import Setting
+from gradlex.report._evidence import Arm, Evidence, gather
 from gradlex.report._figure2 import draw_figure2
 from gradlex.report._files import text_report, write_report
 from gradlex.report._page import results_page

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from gradlex.experiments import METHODS
-from gradlex.report._evidence import Arm, Evidence, Setting
+from gradlex.report._columns import Setting
+from gradlex.report._evidence import Arm, Evidence
 from gradlex.report._format import NONE, count, difference_cell, duration, memory, spread
 from gradlex.report._statistics import paired, summarize
 from gradlex.report._table import Table
@@ -69,7 +70,7 @@ def _measures(arm: Arm) -> tuple[str, ...]:
     sizes = [result.get("peak_memory") for result in arm.results.values()]
     return (
         arm.title,
-        str(len(arm.runs)),
+        f"{len(arm.runs)}{f' ({arm.failed} failed)' if arm.failed else ''}",
         spread(arm.summary),
         spread(summarize(list(arm.percentages("train_accuracy").values()))),
         count(mean_of(arm, "samples_trained")),
@@ -100,6 +101,7 @@ def _differences(arms: dict[str, Arm], baselines: list[Arm], setting: Setting) -
         notes=(
             "Mean of the differences between runs of the same seed [95 % interval], p of the paired t-test. Without "
             "an interval where there is one seed only, or where all seeds differ by the same. Each is a test of its "
-            "own: nothing is adjusted for their number.",
+            "own: nothing is adjusted for their number. It is about other seeds on the same training and test "
+            "samples: other samples would scatter more.",
         ),
     )

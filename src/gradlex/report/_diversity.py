@@ -17,7 +17,7 @@ says nothing about another seed, and with two or three it is rough and rather to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -39,8 +39,29 @@ class Estimate:
     low: float
     high: float
     """The 95 % interval of the mean."""
-    runs: tuple[float, ...]
+    runs: tuple[float, ...] = ()
     """The number of each run."""
+    resamples: Values = field(repr=False, compare=False)
+    """The mean in each resample: the same pictures in all estimates of a seed."""
+
+    def minus(self, other: Estimate) -> Estimate:
+        """How far this is above another on the same pictures, resample by resample."""
+        return _estimate(self.mean - other.mean, self.resamples - other.resamples)
+
+    def times(self, factor: float) -> Estimate:
+        """In other units."""
+        return Estimate(
+            mean=factor * self.mean,
+            low=factor * self.low,
+            high=factor * self.high,
+            runs=tuple(factor * value for value in self.runs),
+            resamples=factor * self.resamples,
+        )
+
+
+def _estimate(mean: float, resamples: Values, runs: tuple[float, ...] = ()) -> Estimate:
+    low, high = np.percentile(resamples, _PERCENTILES)
+    return Estimate(mean=mean, low=float(low), high=float(high), runs=runs, resamples=resamples)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +71,14 @@ class Diversity:
     zeros: Estimate
     entropy: Estimate
     effective_rank: Estimate
+
+    def minus(self, other: Diversity) -> Diversity:
+        """How far each number is above another set's."""
+        return Diversity(
+            zeros=self.zeros.minus(other.zeros),
+            entropy=self.entropy.minus(other.entropy),
+            effective_rank=self.effective_rank.minus(other.effective_rank),
+        )
 
 
 def diversity(runs: Sequence[Features], edges: Values, *, seed: int = 0) -> Diversity:
@@ -111,8 +140,7 @@ def bootstrap(number: Callable[[Features], float], runs: Sequence[Features], *, 
     values = np.array([number(features) for features in runs])
     influences = np.stack([_influences(number, features) for features in runs])
     resampled = values + pictures @ influences.T  # (resamples, runs)
-    low, high = np.percentile((resampled * chosen).sum(axis=1), _PERCENTILES)
-    return Estimate(mean=float(values.mean()), low=float(low), high=float(high), runs=tuple(values.tolist()))
+    return _estimate(float(values.mean()), (resampled * chosen).sum(axis=1), tuple(values.tolist()))
 
 
 def _influences(number: Callable[[Features], float], features: Features) -> Values:

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradlex.experiments import METHODS
-from gradlex.report._evidence import Evidence, Setting
+from gradlex.report._columns import Setting
+from gradlex.report._evidence import Evidence
 
 # The colours of Okabe and Ito (2008), which the colour-blind can tell apart.
 _BLACK, _GREY = "#000000", "#8a8a8a"

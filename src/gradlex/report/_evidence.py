@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PureWindowsPath
 from typing import Any, get_args
 
 from gradlex.errors import InputError, unknown_name
-from gradlex.experiments import EXPERIMENTS, METHODS, Plan, published
+from gradlex.experiments import EXPERIMENTS, METHODS, Plan
 from gradlex.recipe import Momentum, Recipe
+from gradlex.report._columns import Column, Setting, columns
 from gradlex.report._missing import Missing, missing_lines
 from gradlex.report._statistics import Summary, summarize
 from gradlex.runs import StoredRun, stored_run
 
 FIGURE2, COMPARE = "figure2", "compare"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What methods are compared on: a dataset and a model, as they are called in tables."""
-
-    dataset: str
-    model: str
-
-    def __str__(self) -> str:
-        return f"{self.model} on {self.dataset}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +26,8 @@ class Arm:
     method: str
     title: str
     runs: Mapping[int, StoredRun]
+    failed: int = 0
+    """Seeds whose runs ended without a result, which no mean can include."""
 
     @property
     def recipe(self) -> Recipe:
@@ -92,47 +83,43 @@ def gather(plan: Plan) -> Evidence:
     known = (*EXPERIMENTS, COMPARE)
     if plan.name not in known:
         raise unknown_name("experiment", plan.name, known)
-    finished, missing = [], []
-    for planned in plan.runs:
-        if planned.method not in METHODS:
-            raise unknown_name("method", planned.method, METHODS)
+    found = columns(plan)
+    finished, missing = list[tuple[Column, StoredRun]](), list[Missing]()
+    for column, planned in zip(found, plan.runs, strict=True):
         path = plan.path(planned)
         run = stored_run(path) if (path / "recipe.json").exists() else None
         if run is None or run.result is None:
-            missing.append(Missing(method=planned.method, run=run))
+            missing.append(Missing(column=column, planned=planned, run=run))
             continue
         if run.result.get("test_accuracy") is None:
             raise InputError(f"{path} has no test accuracy to report: its data has no test samples.")
-        finished.append((planned.method, run))
-    return Evidence(plan=plan, arms=_arms(plan.name, finished), missing=missing_lines(plan, missing))
+        finished.append((column, run))
+    failed = Counter(each.column for each in missing if each.planned.failure is not None)
+    return Evidence(plan=plan, arms=_arms(plan.name, finished, failed), missing=missing_lines(found, missing))
 
 
-def _arms(experiment: str, finished: Sequence[tuple[str, StoredRun]]) -> tuple[Arm, ...]:
-    populations = [run.recipe for method, run in finished if not METHODS[method].is_sgd]
-    varied = (
-        experiment == "table3" or len({recipe.population for recipe in populations}) > 1,
-        experiment == "table4" or len({recipe.momentum for recipe in populations}) > 1,
-    )
-    runs: dict[tuple[Setting, str, str], dict[int, StoredRun]] = {}
+def _arms(
+    experiment: str, finished: Sequence[tuple[Column, StoredRun]], failed: Mapping[Column, int]
+) -> tuple[Arm, ...]:
+    runs: dict[Column, dict[int, StoredRun]] = {}
     data: dict[Setting, StoredRun] = {}
-    for method, run in finished:
-        like = data.setdefault(_setting(run.recipe), run)
+    for column, run in finished:
+        like = data.setdefault(column.setting, run)
         if like.data["fingerprint"] != run.data["fingerprint"]:
             raise InputError(
                 f"{run.path} and {like.path} were trained on different data of the same name: take one of them out of "
                 f"{experiment}.json."
             )
-        title = _title(experiment, method, run.recipe, varied)
-        seeds = runs.setdefault((_setting(run.recipe), method, title), {})
+        seeds = runs.setdefault(column, {})
         if run.recipe.seed in seeds:
             raise InputError(
-                f"{run.path} and {seeds[run.recipe.seed].path} are both {title} with the seed {run.recipe.seed}: "
-                f"take one of them out of {experiment}.json."
+                f"{run.path} and {seeds[run.recipe.seed].path} are both {column.title} with the seed "
+                f"{run.recipe.seed}: take one of them out of {experiment}.json."
             )
         seeds[run.recipe.seed] = run
     return tuple(
-        Arm(setting=setting, method=method, title=title, runs=dict(sorted(seeds.items())))
-        for (setting, method, title), seeds in runs.items()
+        Arm(**vars(column), runs=dict(sorted(seeds.items())), failed=failed.get(column, 0))
+        for column, seeds in runs.items()
     )
 
 
@@ -141,32 +128,3 @@ def arm_order(arm: Arm) -> tuple[int, int, int]:
     recipe, momenta = arm.recipe, get_args(Momentum)
     number = recipe.generations if METHODS[arm.method].is_sgd else recipe.population
     return list(METHODS).index(arm.method), number or 0, momenta.index(recipe.momentum)
-
-
-def _setting(recipe: Recipe) -> Setting:
-    spelling = _spellings()
-    # Only the last part of a path, of either kind of system: where the data lay says nothing to a reader.
-    dataset = PureWindowsPath(recipe.dataset).name
-    model = spelling.get(recipe.model, recipe.model)
-    width = "" if recipe.width == 1 else f", width {recipe.width:g}"
-    return Setting(dataset=spelling.get(dataset, dataset), model=f"{model}{width}")
-
-
-@functools.cache
-def _spellings() -> dict[str, str]:
-    """The paper's spelling of the names that a recipe may have."""
-    names = [name for cell in published("table1") for name in (cell.dataset, cell.model)]
-    return {name.lower().replace("-", ""): name for name in names}
-
-
-def _title(experiment: str, method: str, recipe: Recipe, varied: tuple[bool, bool]) -> str:
-    """The column a run stands in: its method, with the population and the momentum where these vary."""
-    title = METHODS[method].title
-    if METHODS[method].matched and varied[0]:  # equal to which population, is told by its epochs
-        return f"{title}, {recipe.generations} epochs"
-    if METHODS[method].is_sgd or not any(varied):
-        return title
-    parts = (f"p = {recipe.population}", str(recipe.momentum))
-    told = ", ".join(part for part, varies in zip(parts, varied, strict=True) if varies)
-    # Tables 3 and 4 are about lexicase alone: its columns carry only what they vary, as in the paper.
-    return told if method == "lexicase" and experiment in ("table3", "table4") else f"{title}, {told}"

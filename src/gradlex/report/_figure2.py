@@ -6,17 +6,16 @@ The activations come from RUN/activations.npz alone, so that the figure needs ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 
-from gradlex.errors import InputError
-from gradlex.experiments import ACTIVATIONS, Plan, stored_activations
-from gradlex.report._diversity import BINS, RESAMPLES, Estimate, Values, common_edges, diversity
-from gradlex.report._drawing import Look, looks, save_figure
-from gradlex.report._evidence import gather
-from gradlex.report._format import listed
-from gradlex.report._panels import SHOWN, Layer, layer_panels
+from gradlex.experiments import Plan
+from gradlex.report._diversity import BINS, RESAMPLES, Diversity, Estimate, diversity
+from gradlex.report._drawing import Look, save_figure
+from gradlex.report._evidence import Evidence, gather
+from gradlex.report._features import Compared, compared, planned_groups
+from gradlex.report._panels import SHOWN, layer_panels
 from gradlex.report._setup import setup_notes
 from gradlex.report._table import Table
 from gradlex.runs import stored_run
@@ -24,32 +23,30 @@ from gradlex.runs import stored_run
 # Red for the baseline and blue for lexicase, as the paper has them, in tones that the colour-blind can tell apart
 # (Okabe and Ito 2008).
 _LOOKS = tuple(map(Look, ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")))
+_PAPERS = dict(zip(("sgd", "lexicase"), _LOOKS, strict=False))
 
 
 def write_figure2(plan: Plan) -> list[Path]:
     """Draw ROOT/figure2 from the finished runs of a plan, of one dataset and model, as far as they have activations."""
     evidence = gather(plan)
-    settings = evidence.settings
-    if len(settings) != 1:
-        told = listed([str(setting) for setting in settings]) if settings else "no finished run"
-        raise InputError(
-            f"figure 2 compares methods on one dataset and model, {plan.root / plan.name}.json has {told}: "
-            "name one of each, or give the runs themselves."
-        )
-    groups, absent = dict[str, list[Path]](), list[str]()
-    for title, arm in evidence.on(settings[0]).items():
-        for seed, run in arm.runs.items():
-            if (run.path / ACTIVATIONS).exists():
-                groups.setdefault(title, []).append(run.path)
-            else:
-                absent.append(
-                    f"Not drawn: {title}, seed {seed}: its activations come with gradlex paper figure2."
-                )
+    groups, absent = planned_groups(evidence)
     if not groups:
         return []
     notes = (*setup_notes(evidence), *evidence.missing_notes, *absent)
-    layers = plan.layers or None
-    return draw_figure2(groups, plan.root / "figure2", layers=layers, notes=notes, drawn_as=looks(evidence))
+    return draw_figure2(
+        groups,
+        plan.root / "figure2",
+        layers=plan.layers or None,
+        notes=notes,
+        drawn_as=_papers_looks(evidence),
+    )
+
+
+def _papers_looks(evidence: Evidence) -> dict[str, Look]:
+    """SGD and lexicase as in the paper, once each; the others in what colours are left."""
+    papers: dict[str, Look | None] = dict(_PAPERS)
+    others = cycle(_LOOKS[len(_PAPERS) :])
+    return {arm.title: papers.pop(arm.method, None) or next(others) for arm in evidence.arms}
 
 
 def draw_figure2(
@@ -65,89 +62,68 @@ def draw_figure2(
     `layers` None: those that all runs keep activations of. `notes` stand below the numbers. `drawn_as` None: the
     first set in the paper's red, the second in its blue.
     """
-    compared = _compared(groups, layers)
-    edges = {
-        layer: common_edges(each for runs in sets.values() for each in runs)
-        for layer, sets in compared.items()
-    }
-    seeds = {title: [stored_run(run).recipe.seed for run in runs] for title, runs in groups.items()}
-    table = _table(compared, edges, seeds, notes)
+    found = compared(groups, layers)
+    table = _table(found, notes)
     written = [target_stem.with_name(f"{target_stem.name}.{ending}") for ending in ("txt", "md", "tex")]
     for path, content in zip(written, (table.text(), table.markdown(), table.latex()), strict=True):
         path.write_text(content, encoding="utf-8", newline="\n")
     look = drawn_as or dict(zip(groups, cycle(_LOOKS), strict=False))
-    return written + save_figure(lambda: layer_panels(compared, edges, look), target_stem)
+    return written + save_figure(lambda: layer_panels(found, look), target_stem)
 
 
-def _compared(groups: Mapping[str, Sequence[Path]], layers: Sequence[str] | None) -> dict[str, Layer]:
-    """The features by layer, group and run; refused unless all runs have the layers on as many pictures."""
-    if not groups or not all(groups.values()):
-        raise InputError(f"figure 2 needs at least one run in every set, got {dict(groups)}.")
-    kept = {run: stored_activations(run) for runs in groups.values() for run in runs}
-    first = next(iter(kept.values()))
-    common = [layer for layer in first if all(layer in activations for activations in kept.values())]
-    told = "; ".join(f"{run} has {', '.join(activations)}" for run, activations in kept.items())
-    missing = [layer for layer in layers or () if layer not in common]
-    if missing or not common:
-        raise InputError(
-            f"the runs do not all keep activations of {', '.join(missing) or 'a common layer'}: {told}. Record the "
-            "same layers for all of them with gradlex.experiments.record_activations."
-        )
-    pictures = {run: len(next(iter(activations.values()))) for run, activations in kept.items()}
-    if len(set(pictures.values())) > 1 or min(pictures.values()) < 2:
-        numbers = "; ".join(f"{run} has {number}" for run, number in pictures.items())
-        raise InputError(
-            f"the runs must keep activations on as many pictures, at least 2: {numbers}. Record them again."
-        )
-    return {
-        layer: {title: [kept[run][layer] for run in runs] for title, runs in groups.items()}
-        for layer in layers or common
-    }
-
-
-def _table(
-    compared: Mapping[str, Layer],
-    edges: Mapping[str, Values],
-    seeds: Mapping[str, Sequence[int]],
-    notes: Sequence[str],
-) -> Table:
-    rows: list[tuple[str, ...]] = []
-    for layer, sets in compared.items():
-        for title, runs in sets.items():
-            found = diversity(runs, edges[layer])
-            cells = (
-                _cells(found.zeros, 1, times=100),
-                _cells(found.entropy, 3),
-                _cells(found.effective_rank, 1),
-            )
-            several = len(runs) > 1
-            names = [f"mean of {len(runs)}"] if several else []
-            names += [f"seed {seed}" for seed in seeds[title]]
-            rows += [
-                (layer, title, *row)
-                for row in zip(names, *(c if several else c[:1] for c in cells), strict=True)
-            ]
-    pictures = len(next(iter(next(iter(compared.values())).values()))[0])
+def _table(found: Compared, notes: Sequence[str]) -> Table:
+    pictures = len(next(iter(next(iter(found.layers.values())).values()))[0])
     return Table(
         title="Figure 2: representation diversity",
         columns=("layer", "method", "run", "zeros, %", "entropy, nats", "effective rank"),
-        rows=tuple(rows),
+        rows=tuple(row for layer in found.layers for row in _rows(found, layer)),
         notes=(
             f"The maximum of each channel over its map, for the first {pictures} test pictures. Entropy: of the "
             f"values' histogram in {BINS} bins common to a layer's rows. Effective rank: of the (pictures, channels) "
             "matrix, not centred (Roy and Vetterli 2007).",
-            f"In brackets: 95 % bootstrap intervals from {RESAMPLES:,} resamples of the pictures, and of the runs "
-            f"where there are several. The figure's axes end where {100 * SHOWN:g} % of a method's values do.",
+            f"In brackets: 95 % bootstrap intervals from {RESAMPLES:,} resamples of the pictures, the same for all "
+            "rows of a layer, and of the runs where there are several. With one run they say nothing about another "
+            "seed; with two or three they are rough and rather too narrow.",
+            f"The figure's axes end where {100 * SHOWN:g} % of a method's values do.",
             *notes,
         ),
         words=3,
     )
 
 
-def _cells(estimate: Estimate, digits: int, *, times: float = 1) -> list[str]:
-    """The mean with its interval, then each run's own number."""
-    mean, low, high, *runs = (
-        f"{times * value:.{digits}f}"
-        for value in (estimate.mean, estimate.low, estimate.high, *estimate.runs)
-    )
-    return [f"{mean} [{low}, {high}]", *runs]
+def _rows(found: Compared, layer: str) -> Iterator[tuple[str, ...]]:
+    """Each set's mean and runs, then how far each further set is above the first."""
+    sets = {title: diversity(runs, found.edges[layer]) for title, runs in found.layers[layer].items()}
+    for title, numbers in sets.items():
+        seeds = [f"seed {stored_run(run).recipe.seed}" for run in found.groups[title]]
+        rows = list(zip(*map(_runs, _estimates(numbers), _DIGITS), strict=True))
+        if len(seeds) > 1:
+            yield layer, title, f"mean of {len(seeds)}", *_means(numbers)
+            yield from ((layer, title, seed, *row) for seed, row in zip(seeds, rows, strict=True))
+        else:
+            yield layer, title, seeds[0], *_means(numbers)
+    (first, base), *others = sets.items()
+    for title, numbers in others:
+        yield layer, f"{title} less {first}", "difference", *_means(numbers.minus(base), sign="+")
+
+
+_DIGITS = (1, 3, 1)
+
+
+def _estimates(numbers: Diversity) -> tuple[Estimate, ...]:
+    return numbers.zeros.times(100), numbers.entropy, numbers.effective_rank
+
+
+def _means(numbers: Diversity, sign: str = "") -> list[str]:
+    """Each number's mean with its interval."""
+    cells = []
+    for estimate, digits in zip(_estimates(numbers), _DIGITS, strict=True):
+        mean, low, high = (
+            f"{value:{sign}.{digits}f}" for value in (estimate.mean, estimate.low, estimate.high)
+        )
+        cells.append(f"{mean} [{low}, {high}]")
+    return cells
+
+
+def _runs(estimate: Estimate, digits: int) -> list[str]:
+    return [f"{value:.{digits}f}" for value in estimate.runs]

@@ -31,9 +31,9 @@ def difference_cell(difference: Difference | None) -> str:
     return f"{difference.mean:+.2f} {interval} {chance(difference.p).replace(' ', '')}"
 
 
-def difference_words(difference: Difference) -> str:
-    """A difference of accuracies in a sentence, with all that says how sure it is."""
-    points = f"{difference.mean:+.2f} points"
+def difference_words(difference: Difference, unit: str = "points") -> str:
+    """A difference in a sentence, with all that says how sure it is."""
+    points = f"{difference.mean:+.2f} {unit}"
     if difference.n == 1:
         return f"{points}, 1 seed"
     if difference.low is None or difference.high is None or difference.p is None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from gradlex.experiments import stored_plans
-from gradlex.report._claims import Claim, claims
+from gradlex.experiments import EXPERIMENTS, stored_plans
+from gradlex.report._claim import Claim
+from gradlex.report._claims import claims
 from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, gather
 from gradlex.report._files import figure2_numbers
 from gradlex.report._parts import as_markdown, report_parts
@@ -71,14 +72,16 @@ def _experiment(evidence: Evidence, root: str) -> list[str]:
 def _checked(evidences: Sequence[Evidence]) -> list[str]:
     found = claims(evidences)
     lists = {
-        "What agrees with the paper": [claim for claim in found if claim.difference.sign > 0],
-        "What does not": [claim for claim in found if claim.difference.sign < 0],
-        "What is too noisy to say": [claim for claim in found if claim.difference.sign == 0],
+        "What agrees with the paper": [claim for claim in found if claim.agreement > 0],
+        "What does not": [claim for claim in found if claim.agreement < 0],
+        "What is too noisy to say": [claim for claim in found if claim.agreement == 0],
     }
     rule = (
         "By one rule: a claim of the paper agrees where the 95 % interval of the difference between runs of the same "
-        "seed is wholly above zero, does not where it is wholly below, and is too noisy to say in between or without "
-        "an interval. Each line is a test of its own; nothing is adjusted for their number.\n"
+        "seed is wholly on the side of zero that the paper has it on, does not where it is wholly on the other, and is "
+        "too noisy to say where it has zero inside or there is none. The side is that of the published numbers where "
+        "the paper has the same dataset and model, else above. Each line is a test of its own; nothing is adjusted "
+        "for their number.\n"
     )
     return ["## The paper's claims\n", rule, *(_list(title, lines) for title, lines in lists.items())]
 
@@ -90,4 +93,7 @@ def _list(title: str, found: Sequence[Claim]) -> str:
 
 def _missing(evidences: Sequence[Evidence]) -> list[str]:
     lines = [f"- {evidence.plan.name}: {line}" for evidence in evidences for line in evidence.missing]
+    begun = {evidence.plan.name for evidence in evidences}
+    if begun != {COMPARE}:  # one's own data has nothing to do with the paper's experiments
+        lines += [f"- {name}: not begun." for name in EXPERIMENTS if name not in begun]
     return ["## What is missing\n", "\n".join(lines or ["- Nothing: every planned run is finished."]) + "\n"]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import gaussian_kde
 
-from gradlex.report._diversity import Features, Values
+from gradlex.report._diversity import Values
 from gradlex.report._drawing import Look
-
-Layer: TypeAlias = dict[str, list[Features]]
-"""The features of each group's runs."""
+from gradlex.report._features import Compared, Layer
 
 SHOWN = 0.999
 """The part of a method's values that the axis shows."""
@@ -22,14 +19,12 @@ SHOWN = 0.999
 _POINTS = 500
 
 
-def layer_panels(
-    compared: Mapping[str, Layer], edges: Mapping[str, Values], drawn_as: Mapping[str, Look]
-) -> Figure:
+def layer_panels(compared: Compared, drawn_as: Mapping[str, Look]) -> Figure:
     """A panel a layer, with every set of runs."""
-    figure = Figure(figsize=(0.4 + 3.4 * len(compared), 3.1), layout="constrained")
-    panels = figure.subplots(1, len(compared), squeeze=False)[0]
-    for panel, (layer, sets) in zip(panels, compared.items(), strict=True):
-        _draw(panel, sets, edges[layer], drawn_as)
+    figure = Figure(figsize=(0.4 + 3.4 * len(compared.layers), 3.1), layout="constrained")
+    panels = figure.subplots(1, len(compared.layers), squeeze=False)[0]
+    for panel, (layer, sets) in zip(panels, compared.layers.items(), strict=True):
+        _draw(panel, sets, compared.edges[layer], drawn_as)
         panel.set_title(layer)
         panel.set_xlabel("activation (maximum of a channel)")
     panels[0].set_ylabel("density")

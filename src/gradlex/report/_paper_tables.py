@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradlex.experiments import METHODS, Published, published
-from gradlex.report._evidence import Arm, Evidence, Setting, arm_order
+from gradlex.report._columns import Setting
+from gradlex.report._evidence import Arm, Evidence, arm_order
 from gradlex.report._format import NONE, spread
 from gradlex.report._setup import PAPER, setup_notes
 from gradlex.report._table import Table

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gradlex.experiments import METHODS
+from gradlex.report._columns import Setting
 from gradlex.report._comparison import MATCHED, comparable, mean_of
-from gradlex.report._evidence import Arm, Evidence, Setting
-from gradlex.report._format import difference_words
+from gradlex.report._evidence import Arm, Evidence
+from gradlex.report._format import difference_words, listed
 from gradlex.report._statistics import paired
 
 _UNADJUSTED = "no interval is adjusted for the number of comparisons"
@@ -19,7 +20,8 @@ def verdict(evidence: Evidence, setting: Setting) -> str:
     populations = [arm for arm in arms if not METHODS[arm.method].is_sgd]
     first = _lexicase([arm for arm in populations if arm.method == "lexicase"], sgd, matched)
     second = _best(populations, matched) if matched else _unmatched(populations, sgd)
-    return f"In short, for {setting}: {first} {second}".rstrip()
+    told = (first, second, _failed(arms))
+    return f"In short, for {setting}: {' '.join(sentence for sentence in told if sentence)}"
 
 
 def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
@@ -30,9 +32,16 @@ def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
     sentences = []
     for arm in arms:
         cost = f", which trains on {_ratio(arm, sgd[0]):.3g} times the samples of SGD," if sgd else ""
-        told = "; it ".join(_predicate(arm, base) for base in (*sgd, *matched) if comparable(arm, base))
+        bases = [base for base in (*sgd, *matched) if comparable(arm, base)]
+        told = "; it ".join(_predicate(arm, base) for base in bases) or "has no finished SGD of equal cost"
         sentences.append(f"{arm.title[0].upper()}{arm.title[1:]}{cost} {told}.")
     return " ".join(sentences)
+
+
+def _failed(arms: list[Arm]) -> str:
+    """What no mean shows: a method that fails with some seeds may look better than it is."""
+    told = [f"{arm.title} with {arm.failed} of {arm.failed + len(arm.runs)}" for arm in arms if arm.failed]
+    return f"Runs failed ({listed(told)} seeds tried) and are in no mean." if told else ""
 
 
 def _ratio(arm: Arm, base: Arm) -> float:
