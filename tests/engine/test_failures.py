@@ -67,7 +67,8 @@ def test_an_outer_step_that_overflows_is_named_and_its_parent_is_not_saved(
 ):
     recipe = small.replace(generations=4, outer_lr=1e45, outer_momentum=0.5)
     with pytest.raises(
-        RunError, match=r"outer step after generation 0 .*outer_lr 1e\+45 and outer_momentum 0\.5: train with smaller"
+        RunError,
+        match=r"outer step after generation 0 .*outer_lr 1e\+45 and outer_momentum 0\.5: train with smaller",
     ):
         gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoint").exists()

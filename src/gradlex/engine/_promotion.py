@@ -34,7 +34,9 @@ def promoted(
     )
     state = chosen.state
     if recipe.has_outer_step:
-        _refuse_overflow([*(state[name] for name in worker.trainable), *(outer or {}).values()], parent, recipe)
+        _refuse_overflow(
+            [*(state[name] for name in worker.trainable), *(outer or {}).values()], parent, recipe
+        )
     if recipe.recalibrate:
         state = recalibrated(worker, state, recipe.recalibrate, parent.generation)
     return Parent(
@@ -48,7 +50,7 @@ def promoted(
 
 
 def _refuse_overflow(moved: Sequence[Tensor], parent: Parent, recipe: Recipe) -> None:
-    """Stop before a parent is saved that no candidate can start from: what is promoted is finite, its step may not be."""
+    """Stop before a parent that no candidate can start from is saved: only an outer step can make one."""
     if not torch.stack([torch.isfinite(tensor).all() for tensor in moved]).all():
         raise RunError(
             f"the outer step after generation {parent.generation} gave the parent a weight that is not finite, at "
