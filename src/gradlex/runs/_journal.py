@@ -26,7 +26,7 @@ from gradlex.runs._folder import RECORDS, RunFolder
 from gradlex.runs._no_checkpoint import without_checkpoint
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record, environment, records_of
-from gradlex.runs._resume import continued, refuse_other_data
+from gradlex.runs._resume import changed_machine, continued, refuse_other_data
 
 _Found = TypeVar("_Found")
 
@@ -79,6 +79,9 @@ class Journal:
         if self._finished:
             self._notice(f"all {parent.generation} generations are done already: nothing is trained again.")
         else:
+            changed = changed_machine(folder, self._problem.device) if parent.generation else None
+            if changed is not None:
+                self._notice(changed)
             self._guard(self._describe)
         return parent
 

@@ -9,7 +9,7 @@ from gradlex.errors import InputError
 from gradlex.population import Parent, State, capture, copy
 from gradlex.runs._folder import RECORDS, RunFolder
 from gradlex.runs._problem import Problem
-from gradlex.runs._resume import stored_intervals
+from gradlex.runs._resume import stored_execution
 from gradlex.runs._stored import stored_run
 from gradlex.runs._weights import load_weights
 
@@ -23,7 +23,7 @@ def without_checkpoint(folder: RunFolder, problem: Problem, first: Parent) -> tu
     if (folder.path / "result.json").exists():
         return _finished(folder, problem)
     done = max(_lines(folder.path / name) for name in RECORDS)
-    every = stored_intervals(folder).get("checkpoint_every", 1)
+    every = stored_execution(folder).get("checkpoint_every", 1)
     if done and (not isinstance(every, int) or done > every):
         raise InputError(
             f"{folder.path} has the records of {done} generations but no checkpoint, though one was due after every "

@@ -122,10 +122,10 @@ def _refuse_unasked(recipe: Recipe) -> None:
         return
     plain = _selection_options(recipe.replace(case_error="correct", **dict.fromkeys(_OPTIONS)))
     for name in ("case_error", *_OPTIONS):
-        if getattr(recipe, name) != getattr(plain, name):
+        given = getattr(recipe, name)
+        if given != getattr(plain, name):
             raise InputError(
-                f"{name} is for selection, which promotion 'average' does not ask, got {getattr(recipe, name)!r}: leave "
-                "it out."
+                f"{name} is for selection, which promotion 'average' does not ask, got {given!r}: leave it out."
             )
 
 
