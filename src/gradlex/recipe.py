@@ -156,6 +156,11 @@ class Recipe:
             raise InputError(f"this recipe leaves {name} open: set Recipe({name}=...).")
         return value
 
+    @property
+    def has_outer_step(self) -> bool:
+        """Whether the parent's movement has a rate or a momentum of its own."""
+        return self.outer_lr != 1 or self.outer_momentum != 0
+
     def replace(self, **changes: Any) -> Recipe:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)

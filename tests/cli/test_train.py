@@ -95,6 +95,22 @@ def test_evaluate_prints_the_accuracy_of_the_result(command_run, capsys):
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
+def test_evaluate_takes_the_moving_average_where_it_is_asked_for(
+    command_run, quick, tmp_path, capsys, refused
+):
+    folder = str(tmp_path / "run")
+    main([*quick, "--ema", "0.5", "--out", folder])
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    capsys.readouterr()
+    main(["evaluate", folder, "--ema"])
+    printed = capsys.readouterr().out
+    assert f"test accuracy {result['ema_test_accuracy']:.2%}, loss {result['ema_test_loss']:.4f}" in printed
+    assert f"loss {result['test_loss']:.4f}" not in printed
+    refused(
+        ["evaluate", str(command_run[0]), "--ema"], "kept no moving average: train with --ema 0.9 for one"
+    )
+
+
 def archive(path, classes=10, size=8, n=40):
     rng = np.random.default_rng(0)
     y = np.arange(n) % classes

@@ -62,6 +62,25 @@ def test_when_all_diverge_later_that_generation_and_its_rate_are_named(pictures,
     assert [record.generation for record in done] == [0, 1]
 
 
+def test_an_outer_step_that_overflows_is_named_and_its_parent_is_not_saved(
+    pictures, tiny_cnn, small, tmp_path
+):
+    recipe = small.replace(generations=4, outer_lr=1e45, outer_momentum=0.5)
+    with pytest.raises(
+        RunError,
+        match=r"outer step after generation 0 .*outer_lr 1e\+45 and outer_momentum 0\.5: train with smaller",
+    ):
+        gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    assert not (tmp_path / "run" / "generations.jsonl").exists()
+
+
+def test_when_all_diverge_after_an_outer_step_its_numbers_are_named_too(pictures, tiny_cnn, small):
+    recipe = small.replace(generations=4, outer_lr=1e30)
+    with pytest.raises(RunError, match=r"generation 1 diverged.*a smaller lr, outer_lr or outer_momentum"):
+        gradlex.train(tiny_cnn(), pictures, recipe)
+
+
 class Fragile(nn.Module):
     """Breaks at a chosen training step; the count is the class's because the model is copied."""
 

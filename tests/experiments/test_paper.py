@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 
 from gradlex import InputError, Recipe
 from gradlex.data import dataset_info
 from gradlex.experiments import EXPERIMENTS, METHODS, comparison, paper_grid, published
+from gradlex.runs import resolve_method
 
 TITLES = {
     "vgg16": "VGG16",
@@ -138,6 +140,17 @@ def test_options_of_a_selection_reach_only_the_methods_that_take_them():
     rules = {cell.method: cell.recipe.on_all_fail for cell in grid.cells()}
     assert rules["lexicase"] == rules["expected"] == "survive"
     assert rules["sgd"] is rules["random"] is rules["tournament"] is None
+    assert rules["average"] is rules["average-outer-0.5"] is None  # no selection is asked
+
+
+def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
+    grid = comparison("digits", "small-cnn")
+    grid = dataclasses.replace(grid, seeds=1, shared=grid.shared.replace(case_error="loss"))
+    kinds = {cell.method: cell.recipe.case_error for cell in grid.cells()}
+    assert kinds["lexicase"] == kinds["expected"] == "loss"
+    assert kinds["average"] == "correct"
+    for cell in grid.cells():
+        resolve_method(cell.recipe, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def chosen(known):
 
 
 QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck), "database": None}
-DIVERGED = re.compile(r"every candidate of generation \d+ diverged")
+DIVERGED = re.compile(r"every candidate of generation \d+ diverged|the outer step after generation \d+ gave")
 
 
 def runs_or_is_refused(fields, pictures, counts):

@@ -87,7 +87,9 @@ def test_a_recipe_with_a_bad_field_is_refused(change, run, refused):
     stored = json.loads((run / "recipe.json").read_text())
     stored["recipe"].update(change)
     (run / "recipe.json").write_text(json.dumps(stored))
-    shutil.rmtree(run / "checkpoint")  # where the run would begin again
+    shutil.rmtree(run / "checkpoint")
+    for name in ("result.json", "generations.jsonl", "evaluations.jsonl"):
+        (run / name).unlink()  # where the run would begin again
     told = refused(run, ("resume", run, "--workers", 1))
     assert len(told) < 1000
 

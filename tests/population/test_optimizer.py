@@ -107,3 +107,15 @@ def test_an_imported_state_continues_the_exported_one_and_shares_nothing_with_it
     _step(model, first)
     assert torch.equal(twin.weight, model.weight)
     assert torch.equal(twin.bias, model.bias)
+
+
+@pytest.mark.parametrize("keyword", ["fused", "capturable"])
+def test_a_stored_count_of_steps_follows_the_parameter_where_the_step_is_taken_on_its_device(keyword):
+    stored = {"weight": {"step": torch.tensor(3.0), "exp_avg": torch.zeros(2, 3)}}
+    for on_device, expected in ((True, "meta"), (False, "cpu")):
+        model = nn.Linear(3, 2, device="meta")
+        optimizer = torch.optim.AdamW(model.parameters())
+        optimizer.param_groups[0][keyword] = on_device
+        import_state(optimizer, model, stored)
+        found = optimizer.state[model.weight]
+        assert (found["step"].device.type, found["exp_avg"].device.type) == (expected, "meta")

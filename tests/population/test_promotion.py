@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradlex import Recipe
 from gradlex.population import (
@@ -181,6 +182,34 @@ def test_the_outer_step_computes_in_float64_and_stores_in_the_parameters_type():
     v = 0.9 * speed.double() + (promoted.double() - parent.double())
     assert torch.equal(velocity["w"], v.float())
     assert torch.equal(moved, (parent.double() + 0.5 * v).float())
+
+
+class Largest(TorchDispatchMode):
+    """The elements of the largest float64 tensor that is made inside it."""
+
+    found = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor) and made.dtype == torch.float64:
+            self.found = max(self.found, made.numel())
+        return made
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_no_more_than_a_piece_of_a_tensor_is_widened_at_once(nesterov, monkeypatch):
+    monkeypatch.setattr("gradlex.population._promotion._PIECE", 7)
+    parent, promoted, speed = (random(6, 5, seed=seed) for seed in range(3))
+    with Largest() as largest:
+        _, velocity = outer(parent, promoted, {"w": speed}, lr=0.5, momentum=0.9, nesterov=nesterov)
+        moving_average(velocity, {"w": promoted}, 0.9)
+    assert largest.found == 7
+
+
+def test_the_moving_average_takes_a_buffer_whose_elements_share_their_place():
+    before, state = {"b": random(3, 4)}, {"b": random(3, 1, seed=1).expand(3, 4)}
+    expected = (0.9 * before["b"].double() + (1 - 0.9) * state["b"].double()).float()
+    assert torch.equal(moving_average(before, state, 0.9)["b"], expected)
 
 
 def test_the_moving_average_is_that_of_its_definition():

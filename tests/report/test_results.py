@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from gradlex.experiments import run_name, stored_plans
 from gradlex.report import results_page, write_report
-from gradlex.runs import stored_run
+from gradlex.runs import resolve_method, stored_run
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -40,3 +41,4 @@ def test_a_published_run_is_whole_and_named_by_what_it_is(path):
     if run.result is not None:
         assert run.generations[-1].evaluation.accuracy == run.result["test_accuracy"]
     assert "/" not in run.recipe.dataset
+    assert resolve_method(run.recipe, torch.device("cpu")) == run.recipe  # it can still be resumed

@@ -213,6 +213,27 @@ REFUSED = {
         "outer momentum, which is 0: set outer_momentum",
     ),
     "sgd with cases": ({"selection": "sgd", "promotion_cases": 5}, "promotion_cases belongs to"),
+    "cases of a random choice": (
+        {"selection": "random", "promotion": "expected", "promotion_cases": 5},
+        "selection 'random' asks none, got 5: leave it out",
+    ),
+    "depth of one candidate": (
+        {"selection": "sgd", "promotion": "survivors", "promotion_depth": 5},
+        "selection 'sgd' asks none",
+    ),
+    **{
+        f"average with {next(iter(fields))} of {fields.get('selection', 'lexicase')}": (
+            {"promotion": "average", **fields},
+            f"{next(iter(fields))} is for selection, which promotion 'average' does not ask, got",
+        )
+        for fields in (
+            {"on_all_fail": "survive"},
+            {"case_error": "loss"},
+            {"tournament_size": 2, "selection": "tournament"},
+            {"epsilon": 0.1, "selection": "epsilon-lexicase"},
+            {"sigma": 3.0, "selection": "dalex"},
+        )
+    },
 }
 
 
@@ -224,6 +245,14 @@ def test_a_combination_without_a_meaning_is_refused(what, tmp_path):
     with pytest.raises(InputError, match=told):
         gradlex.train(net, data, Recipe(**{"generations": 1, **fields}), out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["lexicase", "tournament", "informed-lexicase", "dalex", "sgd"])
+def test_the_resolved_recipe_of_an_average_is_taken_again(method, pictures, tiny_dropout, small, tmp_path):
+    recipe = small.replace(promotion="average", selection=method, momentum=None, population=None)
+    run = gradlex.train(tiny_dropout(), pictures, recipe, out=tmp_path / "run")
+    again = gradlex.train(tiny_dropout(), pictures, run.recipe, out=tmp_path / "run", resume=True)
+    assert again.recipe == run.recipe
 
 
 def test_expected_with_a_fixed_epsilon_is_taken(pictures, tiny_dropout, small):

@@ -165,7 +165,7 @@ def test_an_interval_of_less_than_a_generation_is_refused(every, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("device", ["gpu", "cpu:x", "", "nonsense:0"])
+@pytest.mark.parametrize("device", ["gpu", "cpu:x", "", "nonsense:0", "hpu"])
 def test_an_unknown_device_is_refused(device):
     with pytest.raises(InputError, match=f"device '{device}' cannot be used"):
         gradlex.train(net(), (X, Y), Recipe(generations=1), device=device)

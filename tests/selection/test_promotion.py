@@ -82,7 +82,8 @@ def test_average_weighs_everyone_alike_and_asks_no_case():
 def test_expected_weighs_by_the_exact_chances_on_the_first_cases_of_the_order(method, size):
     for seed in range(5):
         errors = TableErrors(table(seed), candidates=[0, 1, 3])
-        choice = chosen(promoting("expected", method, promotion_cases=size), errors, seed)
+        cases = None if method == "random" else size  # which asks none
+        choice = chosen(promoting("expected", method, promotion_cases=cases), errors, seed)
         order = np.random.default_rng(seed).permutation(20)[:size]
         chances = selection_probabilities(table(seed)[np.ix_([0, 1, 3], order)], method=method)
         for index, chance in zip([0, 1, 3], chances, strict=True):
@@ -220,6 +221,17 @@ REFUSED = {
     "expected with the pool's own epsilon": (
         ("expected", "epsilon-lexicase", {"epsilon_mode": "dynamic"}),
         "unless its epsilon is the pool's own",
+    ),
+    **{
+        f"cases of {method}": (
+            ("expected", method, {"promotion_cases": 5}),
+            f"promotion_cases counts cases, and selection '{method}' asks none, got 5: leave it out",
+        )
+        for method in ("random", "sgd")
+    },
+    "depth of sgd": (
+        ("survivors", "sgd", {"promotion_depth": 5}),
+        "promotion_depth counts cases, and selection 'sgd' asks none",
     ),
     "an unknown option": (("average", "lexicase", {"sigma": 2.0}), "'sigma' is not an option of 'lexicase'"),
 }

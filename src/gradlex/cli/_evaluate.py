@@ -12,6 +12,7 @@ def evaluate(
     run: Annotated[Path, tyro.conf.Positional],
     *,
     dataset: str | None = None,
+    ema: bool = False,
     device: str = "auto",
     data_dir: Path | None = None,
 ) -> None:
@@ -20,11 +21,12 @@ def evaluate(
     Args:
         run: The run folder.
         dataset: Other data with a test part: a name, a .npz archive, or a folder. None: the run's own.
+        ema: Evaluate the moving average of the parents, where the run was trained with --ema.
         device: auto, cpu, cuda, ...
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
     from gradlex.cli._console import console
     from gradlex.runs import evaluate as evaluate_run
 
-    found = evaluate_run(run, dataset=dataset, device=device, data_dir=data_dir)
+    found = evaluate_run(run, dataset=dataset, device=device, data_dir=data_dir, ema=ema)
     console().print(f"test accuracy {found.accuracy:.2%}, loss {found.loss:.4f}")

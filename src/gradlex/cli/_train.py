@@ -15,6 +15,8 @@ from gradlex.recipe import Recipe
 Placement = Literal["resident", "offload"]
 
 if TYPE_CHECKING:
+    import torch
+
     from gradlex.runs import Run, RunFolder
 
 
@@ -43,7 +45,7 @@ def train(
         placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
-    from gradlex.runs import RunFolder, continued
+    from gradlex.runs import RunFolder, continued, find_device
 
     recipe = flags.recipe()
     if resume and out is None:
@@ -57,7 +59,7 @@ def train(
         recipe,
         folder,
         workers,
-        device,
+        find_device(device),
         data_dir,
         resume=resume,
         evaluate_every=evaluate_every,
@@ -70,10 +72,10 @@ def resume(
     run: Annotated[Path, tyro.conf.Positional],
     *,
     workers: int | Literal["auto"] = "auto",
-    device: str = "auto",
+    device: str | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int | None = None,
-    placement: Placement = "resident",
+    placement: Placement | None = None,
     data_dir: Path | None = None,
 ) -> None:
     """Go on with an interrupted run: the result is the one it would have had.
@@ -81,27 +83,30 @@ def resume(
     Args:
         run: The run folder.
         workers: Processes that train candidates at the same time.
-        device: auto, cpu, cuda, ...
+        device: auto, cpu, cuda, ... None: as before; another kind may change the last bits.
         evaluate_every: Generations between two evaluations on the test samples. None: as before.
         checkpoint_every: Generations between two checkpoints. None: as before.
-        placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
+        placement: Where candidates wait: on the device, or offload to the host. None: as before.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
-    from gradlex.runs import RunFolder, stored_intervals, stored_recipe
+    from gradlex.runs import RunFolder, find_device, stored_device, stored_execution, stored_recipe
 
     folder = RunFolder(run)
     recipe, _ = stored_recipe(folder)
-    asked = {"evaluate_every": evaluate_every, "checkpoint_every": checkpoint_every}
+    asked = {
+        "evaluate_every": evaluate_every,
+        "checkpoint_every": checkpoint_every,
+        "placement": placement,
+    }
     given = {name: value for name, value in asked.items() if value is not None}
     _run(
         recipe,
         folder,
         workers,
-        device,
+        stored_device(folder) if device is None else find_device(device),
         data_dir,
         resume=True,
-        placement=placement,
-        **{**stored_intervals(folder), **given},
+        **{**stored_execution(folder), **given},
     )
 
 
@@ -109,7 +114,7 @@ def _run(
     recipe: Recipe,
     folder: RunFolder,
     workers: int | Literal["auto"],
-    device: str,
+    device: torch.device,
     data_dir: Path | None,
     *,
     resume: bool,
@@ -120,7 +125,6 @@ def _run(
         Execution,
         choose_workers,
         execute,
-        find_device,
         has_checkpoint,
         leading,
         local_workers,
@@ -129,11 +133,10 @@ def _run(
         resolve_method,
     )
 
-    found = find_device(device)
-    chosen = local_workers(choose_workers(workers, resolve_method(recipe, found), found))
+    chosen = local_workers(choose_workers(workers, resolve_method(recipe, device), device))
     execution = Execution(workers=chosen, **how)
     problem = named_problem(
-        recipe, device=found, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
+        recipe, device=device, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
     )
     if resume and folder.holds_run:
         refuse_other_data(folder, problem.data)

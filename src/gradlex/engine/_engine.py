@@ -50,9 +50,10 @@ class PopulationEngine:
         shared = self.team.share(rows, np.arange(len(subsets)), 1)[:, 0].tolist()
         losses = tuple(None if math.isnan(loss) else float(loss) for loss in shared)
         if all(loss is None for loss in losses):
+            outer = ", outer_lr or outer_momentum" if self.worker.recipe.has_outer_step else ""
             raise RunError(
                 f"every candidate of generation {parent.generation} diverged (a loss or weight that is not finite) "
-                f"at the rate {lr:g}: train with a smaller lr."
+                f"at the rate {lr:g}: train with a smaller lr{outer}."
             )
         return TrainedCandidates(self, parent, own, losses, time.perf_counter() - started)
 

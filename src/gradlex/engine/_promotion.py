@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
 
 from gradlex.engine._recalibration import recalibrated
 from gradlex.engine._team import Team
 from gradlex.engine._worker import Candidate, Worker
+from gradlex.errors import RunError
 from gradlex.population import Parent, averaged, move_to_mean, moving_average, outer_step, pieces
+from gradlex.recipe import Recipe
 from gradlex.selection import Choice
 
 
@@ -28,6 +33,10 @@ def promoted(
         nesterov=recipe.outer_nesterov,
     )
     state = chosen.state
+    if recipe.has_outer_step:
+        _refuse_overflow(
+            [*(state[name] for name in worker.trainable), *(outer or {}).values()], parent, recipe
+        )
     if recipe.recalibrate:
         state = recalibrated(worker, state, recipe.recalibrate, parent.generation)
     return Parent(
@@ -38,6 +47,16 @@ def promoted(
         outer=outer,
         ema=None if recipe.ema is None else moving_average(parent.ema, state, recipe.ema),
     )
+
+
+def _refuse_overflow(moved: Sequence[Tensor], parent: Parent, recipe: Recipe) -> None:
+    """Stop before a parent that no candidate can start from is saved: only an outer step can make one."""
+    if not torch.stack([torch.isfinite(tensor).all() for tensor in moved]).all():
+        raise RunError(
+            f"the outer step after generation {parent.generation} gave the parent a weight that is not finite, at "
+            f"outer_lr {recipe.outer_lr:g} and outer_momentum {recipe.outer_momentum:g}: train with smaller ones, or "
+            "with a smaller lr."
+        )
 
 
 def _average(chosen: Candidate, choice: Choice, own: Mapping[int, Candidate], team: Team) -> None:

@@ -86,12 +86,13 @@ def refuse_unused_options(shared: Recipe, methods: Sequence[str]) -> None:
 def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
     """The recipe of one method, where SGD has `epochs` and a population of p has p + 1 times as many generations.
 
-    Options of a selection method reach only the methods that take them.
+    Options of a selection method reach only the methods that take them, and none where no selection is asked.
     """
     method = METHODS[name]
-    none = {
-        option: None for option in _OPTIONS if option not in SELECTIONS[method.changes["selection"]].options
-    }
+    averages = method.changes.get("promotion") == "average"
+    taken = () if averages else SELECTIONS[method.changes["selection"]].options
+    none: dict[str, Any] = {option: None for option in _OPTIONS if option not in taken}
+    none |= {"case_error": "correct"} if averages else {}
     none |= {"population": None, "momentum": None} if method.is_sgd else {}
     factor = 1 if method.is_sgd and not method.matched else (base.population or POPULATION) + 1
     return base.replace(**none, **method.changes, generations=epochs * factor)

@@ -93,12 +93,21 @@ def export_state(optimizer: Optimizer, model: nn.Module, home: torch.device) -> 
 
 
 def import_state(optimizer: Optimizer, model: nn.Module, state: OptimizerState) -> None:
-    """Give a fresh optimizer a copy of an exported state."""
+    """Give a fresh optimizer a copy of an exported state.
+
+    Numbers that a step reads on the host stay where they are, but a fused or capturable one counts its steps on the
+    parameter's device, and a stored count comes from the host.
+    """
     parameters = dict(model.named_parameters())
+    counts = {p for g in optimizer.param_groups if g.get("fused") or g.get("capturable") for p in g["params"]}
     for name, values in state.items():
-        optimizer.state[parameters[name]] = _copied(values, parameters[name].device)
+        parameter = parameters[name]
+        optimizer.state[parameter] = _copied(values, parameter.device, counts=parameter in counts)
 
 
-def _copied(values: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+def _copied(values: Mapping[str, Any], device: torch.device, *, counts: bool) -> dict[str, Any]:
     copies = {key: v.clone() if isinstance(v, Tensor) else v for key, v in values.items()}
-    return {key: v.to(device) if isinstance(v, Tensor) and v.ndim else v for key, v in copies.items()}
+    return {
+        key: v.to(device) if isinstance(v, Tensor) and (v.ndim or (counts and key == "step")) else v
+        for key, v in copies.items()
+    }

@@ -15,7 +15,7 @@ from gradlex.population._parent import OptimizerState, State
 from gradlex.population._state import copy
 
 _PIECE = 1 << 20
-"""Elements that are averaged at once, so that a large tensor needs no large copies of itself in float64."""
+"""Elements that are computed at once, so that a large tensor needs no large copies of itself in float64."""
 
 
 def averaged(state: State, optimizer: OptimizerState | None) -> dict[tuple[str, ...], Tensor]:
@@ -59,7 +59,7 @@ def outer_step(
     parent: State,
     promoted: State,
     velocity: State | None,
-    names: Iterable[str],
+    names: Sequence[str],
     *,
     lr: float,
     momentum: float,
@@ -73,28 +73,32 @@ def outer_step(
     """
     if lr == 1 and momentum == 0:
         return None
-    moving: dict[str, Tensor] = {}
+    moving = {name: torch.empty_like(promoted[name]) for name in names if momentum}
     for name in names:
         target = promoted[name]
-        start = _wide(parent[name].to(target.device))
-        delta = _wide(target) - start
-        speed = delta if velocity is None else momentum * _wide(velocity[name].to(target.device)) + delta
-        step = delta + momentum * speed if nesterov else speed
-        target.copy_(start + lr * step)
-        moving[name] = speed.to(target)
+        origins = pieces(parent[name].to(target.device), target)
+        before = None if velocity is None else pieces(velocity[name].to(target.device), target)
+        after = pieces(moving[name], target) if momentum else None
+        for number, piece in enumerate(pieces(target, target)):
+            start = _wide(origins[number])
+            delta = _wide(piece) - start
+            speed = delta if before is None else momentum * _wide(before[number]) + delta
+            step = delta + momentum * speed if nesterov else speed
+            piece.copy_(start + lr * step)
+            if after is not None:
+                after[number].copy_(speed)
     return moving if momentum else None
 
 
 def moving_average(average: State | None, state: State, decay: float) -> State:
     """decay x average + (1 - decay) x state; whole numbers are the state's. It begins with the first state."""
-    if average is None:
-        return copy(state)
-    return {
-        name: (decay * _wide(average[name].to(tensor.device)) + (1 - decay) * _wide(tensor)).to(tensor)
-        if _fractional(tensor)
-        else tensor.clone()
-        for name, tensor in state.items()
-    }
+    found = copy(state)
+    for name, tensor in found.items():
+        if average is not None and _fractional(tensor):
+            before = pieces(average[name].to(tensor.device), tensor)
+            for piece, old in zip(pieces(tensor, tensor), before, strict=True):
+                piece.copy_(decay * _wide(old) + (1 - decay) * _wide(piece))
+    return found
 
 
 def _fractional(tensor: Tensor) -> bool:

@@ -11,7 +11,14 @@ from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
 from gradlex.runs._resources import choose_workers, native_bfloat16, processors
-from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data, stored_intervals, stored_recipe
+from gradlex.runs._resume import (
+    continued,
+    has_checkpoint,
+    refuse_other_data,
+    stored_device,
+    stored_execution,
+    stored_recipe,
+)
 from gradlex.runs._stored import StoredRun, stored_run
 from gradlex.runs._train import train
 
@@ -44,7 +51,8 @@ __all__ = [
     "refuse_unwritable",
     "resolve_method",
     "resolved_for",
-    "stored_intervals",
+    "stored_device",
+    "stored_execution",
     "stored_recipe",
     "stored_run",
     "train",

@@ -15,7 +15,7 @@ def find_device(name: str | None) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch's words for an unknown or missing device
+    except (RuntimeError, AssertionError, ImportError) as error:  # torch's, for an unknown or missing device
         reason = str(error).partition("\n")[0]
         raise InputError(
             f"device {name!r} cannot be used: {reason} Use auto, cpu, cuda or cuda:1."

@@ -34,19 +34,32 @@ class FinishedModel:
 
 
 def evaluate(
-    path: Path, *, dataset: str | None = None, device: str | None = None, data_dir: Path | None = None
+    path: Path,
+    *,
+    dataset: str | None = None,
+    device: str | None = None,
+    data_dir: Path | None = None,
+    ema: bool = False,
 ) -> Evaluation:
-    """Accuracy and loss of the run's final model, with the run's own normalisation."""
-    finished = finished_model(path, dataset=dataset, device=device, data_dir=data_dir)
+    """Accuracy and loss of the run's final model, or of its moving average, with the run's own normalisation."""
+    finished = finished_model(path, dataset=dataset, device=device, data_dir=data_dir, ema=ema)
     recipe, test = finished.recipe, finished.test
     worker = Worker(finished.model, test, Classification(recipe.case_error), recipe, finished.device)
     return worker.evaluate(capture(worker.model), test)
 
 
 def finished_model(
-    path: Path, *, dataset: str | None = None, device: str | None = None, data_dir: Path | None = None
+    path: Path,
+    *,
+    dataset: str | None = None,
+    device: str | None = None,
+    data_dir: Path | None = None,
+    ema: bool = False,
 ) -> FinishedModel:
-    """The run's final model, with the test samples of its own data or of another dataset that fits it."""
+    """The run's final model, with the test samples of its own data or of another dataset that fits it.
+
+    With `ema` the model has the moving average of the parents, which a run keeps only where it was asked to.
+    """
     folder = RunFolder(path)
     recipe, trained_on = stored_recipe(folder)
     if GIVEN in (recipe.model, recipe.dataset):
@@ -55,6 +68,8 @@ def finished_model(
             "load model.safetensors into your model and evaluate it there."
         )
     _refuse_incomplete(path, trained_on)
+    if ema and recipe.ema is None:
+        raise InputError(f"{path} kept no moving average: train with --ema 0.9 for one, or leave --ema out.")
     same = dataset is None or dataset == recipe.dataset
     asked = recipe if same else _other(recipe, str(dataset), trained_on["input_shape"])
     arrays = load(asked, data_dir)
@@ -82,7 +97,7 @@ def finished_model(
             "the data with --dataset to evaluate on it as it is."
         )
     model = build_model(recipe, arrays.input_shape, arrays.num_classes)
-    load_weights(model, path / "model.safetensors")
+    load_weights(model, path / ("ema.safetensors" if ema else "model.safetensors"))
     scales = trained_on["normalization"]
     normalization = Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
     found = find_device(device)

@@ -14,11 +14,11 @@ from filelock import FileLock, Timeout
 from gradlex.errors import InputError
 from gradlex.runs._disk import flush_folder, naming, parse_json, write_durably
 
+RECORDS = ("generations.jsonl", "evaluations.jsonl")
 _FILES = (
     "recipe.json",
     "environment.json",
-    "generations.jsonl",
-    "evaluations.jsonl",
+    *RECORDS,
     "checkpoint",
     "model.safetensors",
     "ema.safetensors",

@@ -22,13 +22,13 @@ from gradlex.runs._checkpoint import (
     set_aside,
 )
 from gradlex.runs._disk import parse_json
-from gradlex.runs._folder import RunFolder
+from gradlex.runs._folder import RECORDS, RunFolder
+from gradlex.runs._no_checkpoint import without_checkpoint
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record, environment, records_of
-from gradlex.runs._resume import continued, refuse_other_data
+from gradlex.runs._resume import changed_machine, continued, refuse_other_data
 
 _Found = TypeVar("_Found")
-_RECORDS = ("generations.jsonl", "evaluations.jsonl")
 
 
 class Journal:
@@ -55,7 +55,7 @@ class Journal:
         self._seconds_before = 0.0
         self._saved = -1
         self._finished = False
-        self._digests = {name: hashlib.sha256() for name in _RECORDS}
+        self._digests = {name: hashlib.sha256() for name in RECORDS}
         self.records: list[Record] = []
 
     def begin(self, first: Parent) -> Parent:
@@ -79,6 +79,9 @@ class Journal:
         if self._finished:
             self._notice(f"all {parent.generation} generations are done already: nothing is trained again.")
         else:
+            changed = changed_machine(folder, self._problem.device) if parent.generation else None
+            if changed is not None:
+                self._notice(changed)
             self._guard(self._describe)
         return parent
 
@@ -101,7 +104,7 @@ class Journal:
             return
         folder = self._folder
         progress: dict[str, Any] = {
-            "bytes": self._guard(lambda: {name: folder.length(name) for name in _RECORDS}),
+            "bytes": self._guard(lambda: {name: folder.length(name) for name in RECORDS}),
             "sha256": {name: digest.hexdigest() for name, digest in self._digests.items()},
             "seconds": self.seconds,
         }
@@ -151,7 +154,7 @@ class Journal:
             self._folder.write_json("recipe.json", stored)
 
     def _newest(self, first: Parent) -> tuple[Parent, dict[str, Any], list[Path]]:
-        """The newest sound checkpoint, or the first parent where there is none; and those that were passed over."""
+        """The newest sound checkpoint and those that were passed over; what there is instead where there is none."""
         assert self._folder is not None
         found = checkpoints(self._folder.path / "checkpoint")
         inherits = self._problem.recipe.momentum == "inherit"
@@ -170,16 +173,16 @@ class Journal:
                 f"{'; '.join(damages)}; no checkpoint can be used, so this run cannot go on here. Nothing was "
                 "changed: start it again in another folder."
             )
-        return first, {}, []
+        return *without_checkpoint(self._folder, self._problem, first), []
 
     def _go_on(self, folder: RunFolder, progress: dict[str, Any], damaged: list[Path]) -> None:
         """Take the records up to the checkpoint; only then set aside and cut what came after it."""
-        lengths = progress.get("bytes", dict.fromkeys(_RECORDS, 0))
-        heads = {name: folder.head(name, lengths[name]) for name in _RECORDS}
+        lengths = progress.get("bytes", dict.fromkeys(RECORDS, 0))
+        heads = {name: folder.head(name, lengths[name]) for name in RECORDS}
         for name, head in heads.items():
             self._digests[name].update(head)
             found = self._digests[name].hexdigest()
-            if progress and found != progress["sha256"][name]:
+            if "sha256" in progress and found != progress["sha256"][name]:
                 raise InputError(
                     f"{folder.path / name} is not what it was when the run's checkpoint was written: bring the file "
                     "back, or start again in another folder."
@@ -188,7 +191,7 @@ class Journal:
         self._seconds_before = progress.get("seconds", 0.0)
         for path in damaged:
             set_aside(path)
-        for name in _RECORDS:
+        for name in RECORDS:
             folder.cut(name, lengths[name])
 
     def _guard(self, write: Callable[[], _Found]) -> _Found:
@@ -207,4 +210,4 @@ class Journal:
 
 def _records(files: Mapping[str, bytes]) -> list[Record]:
     """The records in the two files' lines, whose checksums hold."""
-    return records_of(*([parse_json(line) for line in files[name].splitlines()] for name in _RECORDS))
+    return records_of(*([parse_json(line) for line in files[name].splitlines()] for name in RECORDS))

@@ -38,6 +38,7 @@ def resolve(recipe: Recipe, facts: Facts) -> Recipe:
 def resolve_method(recipe: Recipe, device: torch.device) -> Recipe:
     """What depends on the method alone, so that it can be refused before any data is loaded."""
     recipe = _selection_options(_method(recipe))
+    _refuse_unasked(recipe)
     promoting_selection(recipe)
     if recipe.outer_nesterov and recipe.outer_momentum == 0:
         raise InputError(
@@ -113,6 +114,19 @@ def _selection_options(recipe: Recipe) -> Recipe:
                 f"tournament_size {recipe.tournament_size} is more than the population of {recipe.population}."
             )
     return recipe.replace(**filled)
+
+
+def _refuse_unasked(recipe: Recipe) -> None:
+    """Refuse options of a selection that promotion average never asks; what they are resolved to may stand."""
+    if recipe.promotion != "average":
+        return
+    plain = _selection_options(recipe.replace(case_error="correct", **dict.fromkeys(_OPTIONS)))
+    for name in ("case_error", *_OPTIONS):
+        given = getattr(recipe, name)
+        if given != getattr(plain, name):
+            raise InputError(
+                f"{name} is for selection, which promotion 'average' does not ask, got {given!r}: leave it out."
+            )
 
 
 def _training(recipe: Recipe, facts: Facts) -> Recipe:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
+
+import torch
 
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
 from gradlex.runs._checkpoint import checkpoints
+from gradlex.runs._device import find_device
 from gradlex.runs._folder import RunFolder
 
 _OPEN = (None, "auto")
-_INTERVALS = ("evaluate_every", "checkpoint_every")
+_EXECUTION = ("evaluate_every", "checkpoint_every", "placement")
 
 
 def stored_recipe(folder: RunFolder) -> tuple[Recipe, dict[str, Any]]:
@@ -26,12 +30,35 @@ def stored_recipe(folder: RunFolder) -> tuple[Recipe, dict[str, Any]]:
         raise InputError(f"{path}: {error}") from error
 
 
-def stored_intervals(folder: RunFolder) -> dict[str, Any]:
-    """The intervals between evaluations and checkpoints that the run was last given, where it was given any."""
-    if not (folder.path / "environment.json").exists():
-        return {}
-    stored = folder.read_json("environment.json")
-    return {name: stored[name] for name in _INTERVALS if stored.get(name) is not None}
+def stored_execution(folder: RunFolder) -> dict[str, Any]:
+    """How the run was last carried out, but for its workers: the intervals and the placement, where it has them."""
+    stored = _environment(folder)
+    return {name: stored[name] for name in _EXECUTION if stored.get(name) is not None}
+
+
+def stored_device(folder: RunFolder) -> torch.device:
+    """The device that the run was last computed on, or another of its kind; refused where this machine has none."""
+    name = str(_environment(folder).get("device", "auto"))
+    for device in (name, name.partition(":")[0]):
+        with suppress(InputError):
+            return find_device(device)
+    raise InputError(
+        f"{folder.path} was computed on {name}, which this machine lacks: go on with --device cpu, or another that it "
+        "has, and the last bits may differ from the run that would have been."
+    )
+
+
+def changed_machine(folder: RunFolder, device: torch.device) -> str | None:
+    """What a person should know who goes on with another kind of device or another torch than the last sitting had."""
+    stored = _environment(folder)
+    had = {"device": str(stored.get("device")).partition(":")[0], "torch": stored.get("torch")}
+    has = {"device": device.type, "torch": torch.__version__}
+    if any(name in stored and had[name] != has[name] for name in has):
+        return (
+            f"the run was computed on {had['device']} with torch {had['torch']} and goes on on {has['device']} with "
+            f"torch {has['torch']}: the last bits may differ from the run that would have been."
+        )
+    return None
 
 
 def continued(recipe: Recipe, folder: RunFolder) -> Recipe:
@@ -81,3 +108,8 @@ def refuse_other_data(folder: RunFolder, data: dict[str, Any]) -> None:
 def has_checkpoint(folder: RunFolder) -> bool:
     """Whether the run can go on from a checkpoint rather than from its beginning."""
     return bool(checkpoints(folder.path / "checkpoint"))
+
+
+def _environment(folder: RunFolder) -> dict[str, Any]:
+    """What environment.json holds; nothing where it is gone."""
+    return folder.read_json("environment.json") if (folder.path / "environment.json").exists() else {}

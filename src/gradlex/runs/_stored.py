@@ -9,7 +9,7 @@ from typing import Any
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
 from gradlex.runs._disk import parse_json
-from gradlex.runs._folder import RunFolder
+from gradlex.runs._folder import RECORDS, RunFolder
 from gradlex.runs._records import Record, records_of
 from gradlex.runs._resume import stored_recipe
 
@@ -36,12 +36,7 @@ def stored_run(path: Path) -> StoredRun:
     recipe, data = stored_recipe(folder)
     result = folder.read_json("result.json") if (path / "result.json").exists() else None
     try:
-        records = records_of(
-            *(
-                _lines(path / name, whole=result is not None)
-                for name in ("generations.jsonl", "evaluations.jsonl")
-            )
-        )
+        records = records_of(*(_lines(path / name, whole=result is not None) for name in RECORDS))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"the records of {path} cannot be read: {error!r}.") from error
     for kind, found, needed in (("data", data, _DATA), ("result", result, _RESULT)):

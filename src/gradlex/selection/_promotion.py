@@ -26,6 +26,7 @@ from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices,
 from gradlex.selection._registry import SELECTIONS, bind
 
 _WITH_DEPTH = ("lexicase", "downsampled-lexicase", "informed-lexicase")
+_ASKS_NOTHING = ("random", "sgd")
 
 
 def promoting(
@@ -49,6 +50,10 @@ def promoting(
         if value is not None and promotion != owner:
             raise InputError(
                 f"{name} belongs to promotion {owner!r}, got {value} with promotion {promotion!r}: leave it out."
+            )
+        if value is not None and method in _ASKS_NOTHING:
+            raise InputError(
+                f"{name} counts cases, and selection {method!r} asks none, got {value}: leave it out."
             )
     if promotion == "winner" or method == "sgd":  # one candidate: whatever the promotion, it is the parent
         return select
