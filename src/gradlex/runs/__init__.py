@@ -5,18 +5,19 @@ from gradlex.runs._evaluate import FinishedModel, evaluate, finished_model
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder, refuse_unwritable
 from gradlex.runs._interrupts import Interrupts, deaf
-from gradlex.runs._members import leading, local_workers
+from gradlex.runs._members import choose_processes, leading
 from gradlex.runs._named import build_model, named_problem, resolved_for
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
-from gradlex.runs._resources import choose_workers, native_bfloat16, processors
+from gradlex.runs._resources import Chosen, choose_threads, native_bfloat16, processors
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data, stored_intervals, stored_recipe
 from gradlex.runs._stored import StoredRun, stored_run
 from gradlex.runs._train import train
 
 __all__ = [
     "Callback",
+    "Chosen",
     "Execution",
     "FinishedModel",
     "Interrupts",
@@ -27,7 +28,8 @@ __all__ = [
     "RunFolder",
     "StoredRun",
     "build_model",
-    "choose_workers",
+    "choose_processes",
+    "choose_threads",
     "continued",
     "deaf",
     "evaluate",
@@ -36,7 +38,6 @@ __all__ = [
     "finished_model",
     "has_checkpoint",
     "leading",
-    "local_workers",
     "named_problem",
     "native_bfloat16",
     "processors",

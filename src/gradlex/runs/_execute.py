@@ -61,7 +61,7 @@ class Execution:
     """How a run is carried out; nothing here can change its outcome."""
 
     workers: int = 1
-    """Processes on this machine that train candidates at the same time."""
+    """Processes that train candidates at the same time, on all machines of the run."""
     evaluate_every: int | None = None
     """Generations between two evaluations on the test samples. None: about twenty a run."""
     checkpoint_every: int = 1
@@ -97,7 +97,7 @@ def execute(
     execution = execution or Execution()
     # Tried before anything is written: some optimizers, muon for one, do not take every model.
     make_optimizer(problem.recipe, problem.model, problem.recipe.lr, problem.device.type)
-    refuse_processes(problem.recipe.require("population"), execution.workers)
+    refuse_processes(problem.recipe.require("population"), execution.workers, problem.device)
     kept = folder if leading() else None
     with (
         Interrupts(handle=handle_signals) as interrupts,
