@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -128,6 +129,7 @@ def _run(
         named_problem,
         refuse_other_data,
         resolve_method,
+        with_room,
     )
 
     found = find_device(device)
@@ -137,6 +139,8 @@ def _run(
     problem = named_problem(recipe, device=found, data_dir=data_dir, fresh=not has_checkpoint(folder))
     if resume and folder.holds_run:
         refuse_other_data(folder, problem.data)
+    chosen = with_room(chosen, workers, problem)
+    execution = replace(execution, workers=chosen.number)
     threads = choose_threads(method, problem.multiply_adds, found)
     progress = Progress(problem, chosen, threads, folder.path, quiet=not leading())
     with progress.bar:

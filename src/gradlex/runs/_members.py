@@ -16,6 +16,7 @@ from gradlex.errors import InputError
 from gradlex.recipe import Recipe
 from gradlex.runs._problem import Problem
 from gradlex.runs._resources import Chosen, choose_workers, processors
+from gradlex.runs._shared_memory import want_of_room
 
 PATIENCE = timedelta(days=7)
 """Candidates may train for long; a death is noticed by its closed connection."""
@@ -47,6 +48,13 @@ def choose_processes(asked: int | Literal["auto"], recipe: Recipe, device: torch
             f"{asked} worker(s) are asked for, but torchrun has started the {size} of this run: leave workers out."
         )
     return Chosen(size, "as started by torchrun")
+
+
+def with_room(chosen: Chosen, asked: int | Literal["auto"], problem: Problem) -> Chosen:
+    """The chosen workers; one where auto has taken several and shared memory has no room for what they share."""
+    several = asked == "auto" and chosen.number > 1 and not launched()
+    want = want_of_room(problem) if several else None
+    return chosen if want is None else Chosen(1, want)
 
 
 def refuse_processes(population: int, workers: int, device: torch.device) -> None:

@@ -13,7 +13,7 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # publi
 from gradlex.errors import RunError
 from gradlex.runs._local_workers import started
 from gradlex.runs._members import PATIENCE, Member, backend, launched, placed
-from gradlex.runs._one_copy import one_copy
+from gradlex.runs._one_copy import share_copy
 from gradlex.runs._problem import Problem
 
 
@@ -36,7 +36,8 @@ def _launched(problem: Problem) -> Iterator[Member]:
     try:
         if not outer:
             _join(problem.device)
-        yield placed(one_copy(problem), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+        share_copy(problem)
+        yield placed(problem, int(os.environ.get("LOCAL_RANK", dist.get_rank())))
     except RunError:
         raise
     except RuntimeError as error:  # torch.distributed's word for a lost connection
