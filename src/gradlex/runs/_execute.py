@@ -101,8 +101,9 @@ def execute(
     kept = folder if leading() else None
     with (
         Interrupts(handle=handle_signals) as interrupts,
-        kept.locked() if kept is not None else nullcontext(),
         members(problem, execution.workers, functools.partial(follow, execution)) as member,
+        # Only now: what other processes cannot have is refused before the folder is made.
+        kept.locked() if kept is not None else nullcontext(),
     ):
         journal = Journal(
             member.problem,
