@@ -157,6 +157,12 @@ class DatasetSamples:
         moved._device = device
         return moved
 
+    def with_augment(self, augment: Augmentation | None) -> DatasetSamples:
+        """The same samples with another augmentation of whole batches."""
+        other = copy.copy(self)
+        other._augment = augment
+        return other
+
     def _collated(self, dataset: Dataset[Any], indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         samples: list[Any] = [dataset[int(i)] for i in indices]
         if not isinstance(samples[0], tuple | list) or len(samples[0]) != 2:

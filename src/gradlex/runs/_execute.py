@@ -128,7 +128,7 @@ def execute(
         )
     return Run(
         model=worker.model,
-        recipe=problem.recipe,
+        recipe=member.problem.recipe,
         generations=journal.records,
         result=result,
         normalization=problem.normalization,

@@ -42,7 +42,7 @@ def choose_processes(asked: int | Literal["auto"], recipe: Recipe, device: torch
     """Workers of the whole run, on all its machines: those that torchrun has started, else by the rule or as asked."""
     if not launched():
         return choose_workers(asked, recipe, device)
-    size = _world_size()
+    size = dist.get_world_size() if dist.is_initialized() else int(os.environ["WORLD_SIZE"])
     if asked not in ("auto", size):
         raise InputError(
             f"{asked} worker(s) are asked for, but torchrun has started the {size} of this run: leave workers out."
@@ -58,11 +58,12 @@ def with_room(chosen: Chosen, asked: int | Literal["auto"], problem: Problem) ->
 
 
 def refuse_processes(population: int, workers: int, device: torch.device) -> None:
-    """Refuse a number of processes that the candidates, or this machine's processors or devices, are too few for."""
-    here = workers
-    if launched():
-        workers, here = _world_size(), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    elif workers > _CROWD * processors():
+    """Refuse a number of processes that the candidates, or this machine's processors or devices, are too few for.
+
+    Under torchrun the candidates are those of rank 0's recipe, which the team asks once the ranks agree on it.
+    """
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if launched() else workers
+    if not launched() and workers > _CROWD * processors():
         raise InputError(
             f"{workers} workers are too many for the {processors()} processor(s) of this machine: use at most "
             f"{_CROWD * processors()}; one a processor is fastest."
@@ -76,11 +77,8 @@ def refuse_processes(population: int, workers: int, device: torch.device) -> Non
             f"{here} workers are too many for the {torch.cuda.device_count()} CUDA device(s) of this machine: each "
             "needs one of its own."
         )
-    refuse_uneven(workers, population)
-
-
-def _world_size() -> int:
-    return dist.get_world_size() if dist.is_initialized() else int(os.environ["WORLD_SIZE"])
+    if not launched():
+        refuse_uneven(workers, population)
 
 
 def leading() -> bool:

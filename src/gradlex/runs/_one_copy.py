@@ -10,11 +10,11 @@ import os
 import shutil
 import socket
 from pathlib import Path
-from typing import Any
 
 import torch.distributed as dist
 
 from gradlex.data import ArraySamples
+from gradlex.runs._agreement import gathered
 from gradlex.runs._problem import Problem
 from gradlex.runs._shared_memory import roomy_folder
 
@@ -28,27 +28,20 @@ def share_copy(problem: Problem) -> None:
     parts = {"train": problem.train, "test": problem.test} if problem.device.type == "cpu" else {}
     arrays = {name: part for name, part in parts.items() if isinstance(part, ArraySamples)}
     machine = os.environ.get("GROUP_RANK", socket.gethostname())
-    here = [rank for rank, where in enumerate(_gathered(machine)) if where == machine]
+    here = [rank for rank, where in enumerate(gathered(machine)) if where == machine]
     own: Path | None = None
     try:
         if len(here) > 1 and dist.get_rank() == here[0]:
             own = roomy_folder(sum(samples.nbytes for samples in arrays.values()))
         if own is not None:
             _map(arrays, own, write=True)
-        folder = _gathered(own)[here[0]]  # the first has written
+        folder = gathered(own)[here[0]]  # the first has written
         if own is None and folder is not None and _visible(arrays, folder):
             _map(arrays, folder, write=False)
-        _gathered(None)  # the others have mapped
+        gathered(None)  # the others have mapped
     finally:
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)
-
-
-def _gathered(own: Any) -> list[Any]:
-    """What every rank of the run has to tell, in their order."""
-    told: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(told, own)
-    return told
 
 
 def _visible(arrays: dict[str, ArraySamples], folder: Path) -> bool:
