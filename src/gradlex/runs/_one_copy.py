@@ -31,7 +31,7 @@ def share_copy(problem: Problem) -> None:
     here = [rank for rank, where in enumerate(gathered(machine)) if where == machine]
     own: Path | None = None
     try:
-        if len(here) > 1 and dist.get_rank() == here[0]:
+        if arrays and len(here) > 1 and dist.get_rank() == here[0]:
             own = roomy_folder(sum(samples.nbytes for samples in arrays.values()))
         if own is not None:
             _map(arrays, own, write=True)
