@@ -69,14 +69,17 @@ def test_threads_are_the_processors_shared_out_and_at_most_two_for_a_small_netwo
     assert choose_threads(recipe, multiply_adds, torch.device(device)).number == expected
 
 
+SHARED = "8 processor(s) for the {} worker(s) of auto"
+
+
 @pytest.mark.parametrize(
     ("workers", "threads", "device", "why"),
     [
-        ("auto", "auto", "cpu", ("population 4, processors 8", "processors 8 by workers 4")),
-        (1, "auto", "cpu", ("as asked for", "processors 8 by workers 4")),
-        ("auto", 3, "cpu", ("population 4, processors 8 by 3 threads", "as the recipe has it")),
-        ("auto", "auto", "cuda", ("population 4, CUDA devices 2", "processors 8 by workers 2")),
-        ("auto", "auto", "cuda:1", ("cuda:1 is one device", "processors 8 by workers 1")),
+        ("auto", "auto", "cpu", ("4 candidate(s), 8 processor(s)", SHARED.format(4))),
+        (1, "auto", "cpu", ("as asked for", SHARED.format(4))),
+        ("auto", 3, "cpu", ("4 candidate(s), 8 processor(s), 3 threads each", "as the recipe has it")),
+        ("auto", "auto", "cuda", ("4 candidate(s), 2 CUDA device(s)", SHARED.format(2))),
+        ("auto", "auto", "cuda:1", ("cuda:1 is one device", SHARED.format(1))),
     ],
 )
 def test_each_choice_comes_with_its_reason(workers, threads, device, why, monkeypatch):

@@ -41,12 +41,12 @@ def choose_workers(asked: int | Literal["auto"], recipe: Recipe, device: torch.d
     population = recipe.require("population")
     if device.type == "cuda" and device.index is None:
         devices = torch.cuda.device_count()
-        return Chosen(min(population, devices), f"population {population}, CUDA devices {devices}")
+        return Chosen(min(population, devices), f"{population} candidate(s), {devices} CUDA device(s)")
     if device.type != "cpu":
         return Chosen(1, f"{device} is one device")
     threads = 1 if recipe.threads == "auto" else recipe.threads
-    each = f" by {threads} threads" if threads > 1 else ""
-    why = f"population {population}, processors {processors()}{each}"
+    each = f", {threads} threads each" if threads > 1 else ""
+    why = f"{population} candidate(s), {processors()} processor(s){each}"
     return Chosen(max(1, min(population, processors() // threads)), why)
 
 
@@ -60,9 +60,8 @@ def choose_threads(recipe: Recipe, multiply_adds: float, device: torch.device) -
     workers = choose_workers("auto", recipe, device).number
     share = max(1, processors() // workers)
     small = multiply_adds <= SMALL_NETWORK
-    why = (
-        f"processors {processors()} by workers {workers}{', at most 2 for a small network' if small else ''}"
-    )
+    most = ", at most 2 for a small network" if small else ""
+    why = f"{processors()} processor(s) for the {workers} worker(s) of auto{most}"
     return Chosen(min(2, share) if small else share, why)
 
 
