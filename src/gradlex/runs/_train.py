@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
@@ -47,14 +48,16 @@ def train(
     `evaluate_every` and `checkpoint_every` are in generations (None: about twenty evaluations), and `callback`
     is called with the record of every generation.
     """
-    asked, found = given_recipe(recipe or Recipe(), augment), find_device(device)
-    default = launched() and workers == 1
     execution = Execution(
-        workers=choose_processes("auto" if default else workers, asked, found).number,
+        workers=workers,
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         placement=placement,
     )
+    asked, found = given_recipe(recipe or Recipe(), augment), find_device(device)
+    if launched():  # where one, the default, asks for nothing
+        started = choose_processes("auto" if workers == 1 else workers, asked, found)
+        execution = replace(execution, workers=started.number)
     folder = None if out is None else RunFolder(Path(out))
     goes_on = folder is not None and resume and folder.holds_run
     if folder is not None and goes_on:
