@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ def test_the_command_trains_and_says_so(command_run):
     result = json.loads((folder / "result.json").read_text())
     assert f"test accuracy {result['test_accuracy']:.2%}" in done.stdout
     assert str(folder) in done.stdout
+    assert re.search(
+        r"1 worker\(s\) \(as asked for\) of \d+ thread\(s\) \(\d+ processor\(s\) for ", done.stdout
+    )
     assert result["generations"] == 3
     assert len((folder / "generations.jsonl").read_text().splitlines()) == 3
 

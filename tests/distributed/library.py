@@ -17,7 +17,8 @@ from gradlex import InputError, Recipe
 from gradlex.data import ArraySamples
 
 FOLDER = Path(sys.argv[-1])
-RECIPE = Recipe(population=3, generations=3, batch_size=8, momentum="inherit", threads=1, precision="float32")
+# The threads are left open: what is stored, and so the bits, must not depend on the workers.
+RECIPE = Recipe(population=3, generations=3, batch_size=8, momentum="inherit", precision="float32")
 
 
 def network() -> nn.Module:
@@ -73,6 +74,8 @@ def main() -> None:
         "uneven": refusal(workers=4),
     }
     (FOLDER / "refused.json").write_text(json.dumps(refused))
+    os.environ.pop("GLOO_SOCKET_IFNAME", None)  # which the tests set
+    before = dict(os.environ)
     x, y = data()
     for name, augment, how in (
         ("two", noted, {"workers": 2}),
@@ -81,6 +84,7 @@ def main() -> None:
     ):
         out = FOLDER / name
         gradlex.train(network(), (x, y), RECIPE, test=(x[:20], y[:20]), augment=augment, out=out, **how)
+    (FOLDER / "environment-variables.json").write_text(json.dumps([before, dict(os.environ)]))
 
 
 if __name__ == "__main__":

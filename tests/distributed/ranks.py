@@ -58,6 +58,16 @@ def plain() -> nn.Module:
     return nn.Sequential(conv, nn.Tanh(), nn.Flatten(), nn.Linear(64, 8), nn.Tanh(), nn.Linear(8, 3)).double()
 
 
+def spare() -> nn.Module:
+    """A plain network with a layer that it does not use."""
+    network = plain()
+    network[0].register_module("spare", nn.Linear(2, 2).double())
+    return network
+
+
+EXACT = (plain, spare)
+
+
 @dataclass(frozen=True)
 class Trial:
     """A recipe to compute alone and in teams of these sizes."""
@@ -103,6 +113,9 @@ TRIALS = {
     "2 candidates, together": Trial(
         SMOOTH.replace(population=2, batch_size=9, momentum="inherit"), (4,), plain, whole=True
     ),
+    "2 candidates with a layer to spare": Trial(
+        SMOOTH.replace(population=2, momentum="inherit"), (2, 4), spare
+    ),
     "1 candidate with batch norm": Trial(BASE.replace(population=1, batch_size=10), (2,)),
 }
 
@@ -112,7 +125,7 @@ def data(trial: Trial) -> ArraySamples:
     y = torch.from_numpy(rng.integers(0, 3, trial.samples))
     classes = rng.normal(size=(3, 2, 4, 4))
     x = torch.from_numpy(classes[y.numpy()] + 1.5 * rng.normal(size=(trial.samples, 2, 4, 4)))
-    return ArraySamples(x if trial.network is plain else x.float(), y, augment=crop_flip(1))
+    return ArraySamples(x if trial.network in EXACT else x.float(), y, augment=crop_flip(1))
 
 
 def compute(trial: Trial, team: DistributedTeam | None = None) -> dict[str, Any]:

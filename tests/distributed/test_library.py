@@ -58,4 +58,9 @@ def test_what_several_workers_cannot_have_is_refused(name, told, folder):
     assert refused[name] is not None
     assert refused[name].startswith(told)
     assert "use workers=1" in refused[name] or "use a multiple of 3" in refused[name]
-    assert not (folder / "refused" / "recipe.json").exists()
+    assert not (folder / "refused").exists()
+
+
+def test_training_leaves_the_environment_as_it_was(folder):
+    before, after = json.loads((folder / "environment-variables.json").read_text())
+    assert after == before

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
+
 import pytest
 import torch
 
-from gradlex import Recipe
+from gradlex import InputError, Recipe
 from gradlex.runs import _resources
+from gradlex.runs._members import choose_processes, refuse_processes
 from gradlex.runs._resources import SMALL_NETWORK, choose_threads, choose_workers
 
 
@@ -23,6 +27,7 @@ from gradlex.runs._resources import SMALL_NETWORK, choose_threads, choose_worker
         ("auto", 4, "auto", "cuda", 2, 8, 4),
         ("auto", 4, "auto", "cuda", 64, 2, 2),
         ("auto", 4, 8, "cuda", 2, 1, 1),
+        ("auto", 4, "auto", "cuda:1", 64, 8, 1),
         ("auto", 4, "auto", "mps", 8, 0, 1),
         (1, 4, "auto", "cpu", 8, 0, 1),
         (6, 4, 8, "cpu", 2, 0, 6),
@@ -35,26 +40,85 @@ def test_workers_are_candidates_up_to_the_places_to_compute_and_an_asked_number_
     monkeypatch.setattr(_resources, "processors", lambda: processors)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     recipe = Recipe(population=population, threads=threads)
-    assert choose_workers(asked, recipe, torch.device(device)) == expected
+    assert choose_workers(asked, recipe, torch.device(device)).number == expected
 
 
 @pytest.mark.parametrize(
-    ("threads", "multiply_adds", "workers", "processors", "expected"),
+    ("threads", "multiply_adds", "population", "device", "processors", "expected"),
     [
-        ("auto", 1e6, 1, 16, 2),
-        ("auto", 1e6, 1, 1, 1),
-        ("auto", 1e6, 2, 2, 1),
-        ("auto", SMALL_NETWORK, 4, 16, 2),
-        ("auto", SMALL_NETWORK + 1, 4, 16, 4),
-        ("auto", 1e9, 4, 18, 4),
-        ("auto", 1e9, 1, 16, 16),
-        ("auto", 1e9, 4, 2, 1),
-        (3, 1e6, 4, 2, 3),
-        (3, 1e9, 1, 16, 3),
+        ("auto", 1e6, 1, "cpu", 16, 2),
+        ("auto", 1e6, 1, "cpu", 1, 1),
+        ("auto", 1e6, 2, "cpu", 2, 1),
+        ("auto", SMALL_NETWORK, 4, "cpu", 16, 2),
+        ("auto", SMALL_NETWORK + 1, 4, "cpu", 16, 4),
+        ("auto", 1e9, 4, "cpu", 18, 4),
+        ("auto", 1e9, 1, "cpu", 16, 16),
+        ("auto", 1e9, 4, "cpu", 2, 1),
+        ("auto", 1e9, 4, "cuda", 16, 8),
+        ("auto", 1e9, 4, "cuda:1", 16, 16),
+        (3, 1e6, 4, "cpu", 2, 3),
+        (3, 1e9, 1, "cpu", 16, 3),
     ],
 )
 def test_threads_are_the_processors_shared_out_and_at_most_two_for_a_small_network(
-    threads, multiply_adds, workers, processors, expected, monkeypatch
+    threads, multiply_adds, population, device, processors, expected, monkeypatch
 ):
     monkeypatch.setattr(_resources, "processors", lambda: processors)
-    assert choose_threads(Recipe(threads=threads), multiply_adds, workers) == expected
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    recipe = Recipe(population=population, threads=threads)
+    assert choose_threads(recipe, multiply_adds, torch.device(device)).number == expected
+
+
+SHARED = "8 processor(s) for the {} worker(s) of auto"
+
+
+@pytest.mark.parametrize(
+    ("workers", "threads", "device", "why"),
+    [
+        ("auto", "auto", "cpu", ("4 candidate(s), 8 processor(s)", SHARED.format(4))),
+        (1, "auto", "cpu", ("as asked for", SHARED.format(4))),
+        ("auto", 3, "cpu", ("4 candidate(s), 8 processor(s), 3 threads each", "as the recipe has it")),
+        ("auto", "auto", "cuda", ("4 candidate(s), 2 CUDA device(s)", SHARED.format(2))),
+        ("auto", "auto", "cuda:1", ("cuda:1 is one device", SHARED.format(1))),
+    ],
+)
+def test_each_choice_comes_with_its_reason(workers, threads, device, why, monkeypatch):
+    monkeypatch.setattr(_resources, "processors", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    recipe, place = Recipe(population=4, threads=threads), torch.device(device)
+    assert (choose_workers(workers, recipe, place).why, choose_threads(recipe, 1e9, place).why) == why
+    if threads == "auto":
+        small = choose_threads(recipe, 1e6, place).why
+        assert small == f"{why[1]}, at most 2 for a small network"
+
+
+@pytest.mark.parametrize(
+    ("workers", "device", "told"),
+    [
+        (3, "cuda", "3 workers are too many for the 2 CUDA device(s)"),
+        (2, "cuda:1", "2 workers cannot share the one device cuda:1: use one worker, or --device cuda"),
+        (2, "cuda", None),
+        (1, "cuda:1", None),
+        (3, "cpu", None),
+    ],
+)
+@pytest.mark.parametrize("torchrun", [False, True])
+def test_workers_without_a_device_of_their_own_are_refused(workers, device, told, torchrun, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    if torchrun:
+        for name, value in {"RANK": 0, "WORLD_SIZE": 2 * workers, "LOCAL_WORLD_SIZE": workers}.items():
+            monkeypatch.setenv(name, str(value))
+    expected = nullcontext() if told is None else pytest.raises(InputError, match=re.escape(told))
+    with expected:
+        refuse_processes(6, workers, torch.device(device))
+
+
+def test_torchrun_says_how_many_workers_the_whole_run_has_and_another_number_is_refused(monkeypatch):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    for asked in ("auto", 4):
+        assert choose_processes(asked, Recipe(), torch.device("cpu")) == (4, "as started by torchrun")
+    with pytest.raises(
+        InputError, match=re.escape("2 worker(s) are asked for, but torchrun has started the 4")
+    ):
+        choose_processes(2, Recipe(), torch.device("cpu"))

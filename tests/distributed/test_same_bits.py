@@ -10,7 +10,7 @@ import pytest
 import torch
 
 RANKS = runpy.run_path(str(Path(__file__).with_name("ranks.py")))
-TRIALS, plain = RANKS["TRIALS"], RANKS["plain"]
+TRIALS, EXACT = RANKS["TRIALS"], RANKS["EXACT"]
 
 SPREAD = [
     (name, size) for name, trial in TRIALS.items() for size in trial.teams if size <= trial.recipe.population
@@ -19,7 +19,7 @@ TOGETHER = [
     (name, size)
     for name, trial in TRIALS.items()
     for size in trial.teams
-    if size > trial.recipe.population and trial.network is plain
+    if size > trial.recipe.population and trial.network in EXACT
 ]
 
 
@@ -47,7 +47,7 @@ def test_the_runs_that_are_compared_are_not_trivial(found):
     for name, trial in TRIALS.items():
         alone = found(f"{name}-alone")
         assert all(np.isfinite(record["losses"]).all() for record in alone["records"])
-        if trial.network is not plain:
+        if trial.network not in EXACT:
             assert alone["state"]["steps"] > 0
         assert bool(alone["optimizer"]) == (trial.recipe.momentum == "inherit")
     chosen = {record["selected"] for name in TRIALS for record in found(f"{name}-alone")["records"]}

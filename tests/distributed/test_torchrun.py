@@ -73,3 +73,5 @@ def test_ranks_of_one_machine_map_one_copy_of_the_data(start, tmp_path):
     assert len(first) == 2  # the training and the test samples
     assert first == other
     assert all(line.endswith("(deleted)") for line in first)
+    for rank in (0, 1):
+        assert json.loads((tmp_path / f"copies{rank}").read_text()) == [True, True]  # none is a rank's own

@@ -12,13 +12,15 @@ from rich.progress import Progress as Bar
 from gradlex.cli._console import console
 
 if TYPE_CHECKING:
-    from gradlex.runs import Problem, Record
+    from gradlex.runs import Chosen, Problem, Record
 
 
 class Progress:
     """`update` is called with every record, and `notice` with what a person should know, in the context of `bar`."""
 
-    def __init__(self, problem: Problem, workers: int, path: Path, *, quiet: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, workers: Chosen, threads: Chosen, path: Path, *, quiet: bool = False
+    ) -> None:
         self._total = problem.recipe.require("generations")
         self._console = console()
         self._console.quiet = quiet
@@ -33,7 +35,8 @@ class Progress:
             style="bold",
         )
         self._console.print(
-            f"{workers} worker(s) of {recipe.threads} thread(s) on {problem.device}, {recipe.precision}",
+            f"{workers.number} worker(s) ({workers.why}) of {threads.number} thread(s) ({threads.why}) on "
+            f"{problem.device}, {recipe.precision}",
             soft_wrap=True,
         )
         self._live = self._console.is_terminal and not quiet

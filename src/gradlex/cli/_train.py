@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -38,7 +39,8 @@ def train(
         flags: Every number of the run.
         out: The run folder to write. None: a new one under runs/.
         resume: Go on with the run in --out where it stopped; start it if there is none yet.
-        workers: Processes that train candidates at the same time. auto: one a candidate, up to one a processor.
+        workers: Processes that train candidates at the same time. auto: one a candidate, up to one a processor
+            (or CUDA device); under torchrun, those that it has started.
         device: auto, cpu, cuda, cuda:1, ... auto: the accelerator where there is one.
         evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
         checkpoint_every: Generations between two checkpoints.
@@ -123,24 +125,27 @@ def _run(
     from gradlex.cli._progress import Progress
     from gradlex.runs import (
         Execution,
-        choose_workers,
+        choose_processes,
+        choose_threads,
         execute,
         has_checkpoint,
         leading,
-        local_workers,
         named_problem,
         refuse_other_data,
         resolve_method,
+        with_room,
     )
 
-    chosen = local_workers(choose_workers(workers, resolve_method(recipe, device), device))
-    execution = Execution(workers=chosen, **how)
-    problem = named_problem(
-        recipe, device=device, data_dir=data_dir, workers=chosen, fresh=not has_checkpoint(folder)
-    )
+    method = resolve_method(recipe, device)
+    chosen = choose_processes(workers, method, device)
+    execution = Execution(workers=chosen.number, **how)
+    problem = named_problem(recipe, device=device, data_dir=data_dir, fresh=not has_checkpoint(folder))
     if resume and folder.holds_run:
         refuse_other_data(folder, problem.data)
-    progress = Progress(problem, chosen, folder.path, quiet=not leading())
+    chosen = with_room(chosen, workers, problem)
+    execution = replace(execution, workers=chosen.number)
+    threads = choose_threads(method, problem.multiply_adds, device)
+    progress = Progress(problem, chosen, threads, folder.path, quiet=not leading())
     with progress.bar:
         run = execute(
             problem,

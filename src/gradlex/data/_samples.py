@@ -80,17 +80,17 @@ class ArraySamples:
         other._augment = augment
         return other
 
-    def mapped(self, path: Path, *, write: bool) -> ArraySamples:
-        """The same samples with their inputs in a file that other processes map too; `write` fills it first."""
-        shape = self._x.shape
-        shared = torch.from_file(str(path), shared=True, size=self._x.numel(), dtype=self._x.dtype).view(
-            shape
-        )
+    @property
+    def nbytes(self) -> int:
+        """What the inputs take in memory."""
+        return self._x.nbytes
+
+    def map_into(self, path: Path, *, write: bool) -> None:
+        """Have the inputs in a file that other processes map too, in place of memory; `write` fills it first."""
+        shared = torch.from_file(str(path), shared=True, size=self._x.numel(), dtype=self._x.dtype)
         if write:
-            shared.copy_(self._x)
-        other = copy.copy(self)
-        other._x = shared
-        return other
+            shared.view(self._x.shape).copy_(self._x)
+        self._x = shared.view(self._x.shape)
 
     def to(self, device: torch.device) -> ArraySamples:
         """The same samples on this device; not copied where they are there already."""
@@ -156,6 +156,12 @@ class DatasetSamples:
         moved = copy.copy(self)
         moved._device = device
         return moved
+
+    def with_augment(self, augment: Augmentation | None) -> DatasetSamples:
+        """The same samples with another augmentation of whole batches."""
+        other = copy.copy(self)
+        other._augment = augment
+        return other
 
     def _collated(self, dataset: Dataset[Any], indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         samples: list[Any] = [dataset[int(i)] for i in indices]

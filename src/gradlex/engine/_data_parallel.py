@@ -29,13 +29,18 @@ class DataParallel:
         self._group, self._device = group, device
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """The module to call in training: averages gradients over the group as they are computed."""
+    def wrap(self, model: nn.Module, *, leaves_out: bool) -> nn.Module:
+        """The module to call in training: averages gradients over the group as they are computed.
+
+        DDP waits for the gradient of every parameter, unless it is told that the model leaves some of them out.
+        """
         if self._device.type == "cuda":
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model, self._group)  # type: ignore[no-untyped-call]
         # The parent is the same everywhere already, and buffers agree at the end: DDP would send them before every
         # batch, and gloo does not send every type. (The attribute has one name in all versions; the keyword has not.)
-        wrapped = DistributedDataParallel(model, process_group=self._group, init_sync=False)
+        wrapped = DistributedDataParallel(
+            model, process_group=self._group, init_sync=False, find_unused_parameters=leaves_out
+        )
         wrapped.broadcast_buffers = False
         return wrapped
 

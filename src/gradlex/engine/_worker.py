@@ -87,7 +87,9 @@ class Worker:
         self.parallel, self._watch = parallel, watch or (lambda: None)
         self._home = torch.device("cpu") if offload else device
         self._together = not offload
-        self._trained: Callable[[Tensor], Tensor] = parallel.wrap(self.model) if parallel else self.model
+        self._trained: Callable[[Tensor], Tensor] = (
+            parallel.wrap(self.model, leaves_out=self._leaves_out()) if parallel else self.model
+        )
         self._asked: Callable[[Tensor], Tensor] = self.model
         if recipe.compile:
             self._trained, self._asked = torch.compile(self._trained), torch.compile(self.model)
@@ -151,6 +153,18 @@ class Worker:
                 row[0], row[1] = self.task.score(self.model(inputs), targets)
         accuracy, loss = (scores.cpu().double().sum(dim=0) / len(samples)).tolist()
         return Evaluation(accuracy=accuracy, loss=loss)
+
+    def _leaves_out(self) -> bool:
+        """Whether training does without some trainable parameter, found by showing the model two samples."""
+        before = copy(capture(self.model))
+        trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.model.train()
+        with told("the first batch"), settings(self.recipe), torch_generator(0, self.device):
+            inputs, targets = self.samples.clean(np.arange(2))
+            loss = self.task.loss(self.model(inputs), targets)
+            gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
+        install(self.model, before)
+        return any(gradient is None for gradient in gradients)
 
     def _errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
         self.model.eval()

@@ -5,12 +5,12 @@ from gradlex.runs._evaluate import FinishedModel, evaluate, finished_model
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder, refuse_unwritable
 from gradlex.runs._interrupts import Interrupts, deaf
-from gradlex.runs._members import leading, local_workers
+from gradlex.runs._members import choose_processes, leading, with_room
 from gradlex.runs._named import build_model, named_problem, resolved_for
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method
-from gradlex.runs._resources import choose_workers, native_bfloat16, processors
+from gradlex.runs._resources import Chosen, choose_threads, native_bfloat16, processors
 from gradlex.runs._resume import (
     continued,
     has_checkpoint,
@@ -24,6 +24,7 @@ from gradlex.runs._train import train
 
 __all__ = [
     "Callback",
+    "Chosen",
     "Execution",
     "FinishedModel",
     "Interrupts",
@@ -34,7 +35,8 @@ __all__ = [
     "RunFolder",
     "StoredRun",
     "build_model",
-    "choose_workers",
+    "choose_processes",
+    "choose_threads",
     "continued",
     "deaf",
     "evaluate",
@@ -43,7 +45,6 @@ __all__ = [
     "finished_model",
     "has_checkpoint",
     "leading",
-    "local_workers",
     "named_problem",
     "native_bfloat16",
     "processors",
@@ -56,4 +57,5 @@ __all__ = [
     "stored_recipe",
     "stored_run",
     "train",
+    "with_room",
 ]

@@ -61,7 +61,7 @@ class Execution:
     """How a run is carried out; nothing here can change its outcome."""
 
     workers: int = 1
-    """Processes on this machine that train candidates at the same time."""
+    """Processes that train candidates at the same time, on all machines of the run."""
     evaluate_every: int | None = None
     """Generations between two evaluations on the test samples. None: about twenty a run."""
     checkpoint_every: int = 1
@@ -97,12 +97,13 @@ def execute(
     execution = execution or Execution()
     # Tried before anything is written: some optimizers, muon for one, do not take every model.
     make_optimizer(problem.recipe, problem.model, problem.recipe.lr, problem.device.type)
-    refuse_processes(problem.recipe.require("population"), execution.workers)
+    refuse_processes(problem.recipe.require("population"), execution.workers, problem.device)
     kept = folder if leading() else None
     with (
         Interrupts(handle=handle_signals) as interrupts,
-        kept.locked() if kept is not None else nullcontext(),
         members(problem, execution.workers, functools.partial(follow, execution)) as member,
+        # Only now: what other processes cannot have is refused before the folder is made.
+        kept.locked() if kept is not None else nullcontext(),
     ):
         journal = Journal(
             member.problem,
@@ -127,7 +128,7 @@ def execute(
         )
     return Run(
         model=worker.model,
-        recipe=problem.recipe,
+        recipe=member.problem.recipe,
         generations=journal.records,
         result=result,
         normalization=problem.normalization,

@@ -53,7 +53,6 @@ def given_problem(
     test: Data | None,
     augment: Augmentation | None,
     device: torch.device,
-    workers: int = 1,
     fresh: bool = True,
 ) -> Problem:
     """Check and combine what was passed in; the caller's model stays as it is, a copy is trained.
@@ -79,7 +78,6 @@ def given_problem(
             gains_from_bfloat16=all(p.dtype == torch.float32 for p in model.parameters()),
             multiply_adds=make.multiply_adds,
             device=device,
-            workers=workers,
         ),
     )
     return Problem(
@@ -96,6 +94,7 @@ def given_problem(
             "normalization": None if normalization is None else asdict(normalization),
         },
         normalization=normalization,
+        multiply_adds=make.multiply_adds,
         device=device,
     )
 

@@ -28,6 +28,7 @@ from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._interrupts import deaf
 from gradlex.runs._members import PATIENCE, Member, backend, placed
 from gradlex.runs._problem import Problem
+from gradlex.runs._shared_memory import SHARED_MEMORY, want_of_room
 
 _HANDSHAKE = timedelta(minutes=1)  # once everybody is there, connecting takes a moment
 _LOST = 75  # exit code of a worker that ends because another process has
@@ -36,9 +37,12 @@ _LOST = 75  # exit code of a worker that ends because another process has
 @contextmanager
 def started(problem: Problem, workers: int, follow: Callable[[Member], None]) -> Iterator[Member]:
     """This process as rank 0, and `workers` - 1 others that run `follow` until the end of the context."""
+    want = want_of_room(problem)
+    if want is not None:
+        raise InputError(f"{want}: give it more (docker run --shm-size), or use one worker.")
     spawn = torch.multiprocessing.get_context("spawn")
     others: list[tuple[BaseProcess, Connection]] = []
-    with tempfile.TemporaryDirectory(prefix="gradlex-") as folder:
+    with tempfile.TemporaryDirectory(prefix="gradlex-") as folder, _loopback():
         try:
             for rank in range(1, workers):
                 ours, theirs = spawn.Pipe(duplex=False)
@@ -52,6 +56,13 @@ def started(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
                     raise InputError(
                         f"several workers need a model, data and augmentation that can be pickled: {error}. "
                         "Define them at the top level of a module, or use workers=1."
+                    ) from error
+                except RuntimeError as error:
+                    if "shared memory" not in str(error):  # torch's word for too little of it
+                        raise
+                    raise InputError(
+                        f"several workers cannot have the data: {error}. Give {SHARED_MEMORY} more room, or use "
+                        "workers=1."
                     ) from error
                 theirs.close()
                 others.append((process, ours))
@@ -141,7 +152,6 @@ def _end(code: int) -> str:
 
 def _meet(rank: int, workers: int, folder: str, device: torch.device, watch: Callable[[], None]) -> None:
     """Join the process group of one machine, watching that nobody dies while the others are still starting."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if os.uname().sysname == "Darwin" else "lo")
     store = FileStore(f"{folder}/meeting", workers)
     store.set_timeout(_HANDSHAKE)
     store.set(f"here-{rank}", "yes")
@@ -149,3 +159,16 @@ def _meet(rank: int, workers: int, folder: str, device: torch.device, watch: Cal
         watch()
         time.sleep(0.05)
     dist.init_process_group(backend(device), store=store, rank=rank, world_size=workers, timeout=PATIENCE)
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Let gloo talk within the machine inside, unless the user says how, and leave the environment as it was."""
+    name = "GLOO_SOCKET_IFNAME"
+    given = name in os.environ
+    os.environ.setdefault(name, "lo0" if os.uname().sysname == "Darwin" else "lo")
+    try:
+        yield
+    finally:
+        if not given:
+            os.environ.pop(name, None)

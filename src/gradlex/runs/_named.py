@@ -29,7 +29,6 @@ def named_problem(
     *,
     device: torch.device,
     data_dir: Path | None = None,
-    workers: int = 1,
     fresh: bool = True,
     arrays: Arrays | None = None,
 ) -> Problem:
@@ -54,7 +53,7 @@ def named_problem(
     with torch_generator(torch_seed(recipe.seed, "initialisation", index=1), device):
         width, multiply_adds = try_out(model.to(device), plain)
     check_width(width, arrays.num_classes)
-    recipe = resolved_for(recipe, arrays, device, multiply_adds=multiply_adds, workers=workers)
+    recipe = resolved_for(recipe, arrays, device, multiply_adds=multiply_adds)
     augment = parse_augment(recipe.augment or "none")
     if augment is not None and len(arrays.input_shape) != 3:
         raise InputError(
@@ -72,12 +71,13 @@ def named_problem(
         task=Classification(recipe.case_error),
         data=_described(arrays, normalization),
         normalization=normalization,
+        multiply_adds=multiply_adds,
         device=device,
     )
 
 
 def resolved_for(
-    recipe: Recipe, arrays: Arrays, device: torch.device, *, multiply_adds: float = 0.0, workers: int = 1
+    recipe: Recipe, arrays: Arrays, device: torch.device, *, multiply_adds: float = 0.0
 ) -> Recipe:
     """The recipe with nothing left open, for its data; the multiply-adds decide only threads that are auto."""
     size = arrays.input_shape[-1] if is_folder(recipe.dataset) else None
@@ -89,7 +89,6 @@ def resolved_for(
             gains_from_bfloat16=recipe.model not in MODELS or MODELS[recipe.model].gains_from_bfloat16,
             multiply_adds=multiply_adds,
             device=device,
-            workers=workers,
         ),
     )
 

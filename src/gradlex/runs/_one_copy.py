@@ -8,49 +8,47 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from dataclasses import replace
+import socket
 from pathlib import Path
-from typing import Any
 
 import torch.distributed as dist
 
-from gradlex.data import ArraySamples, Samples
+from gradlex.data import ArraySamples
+from gradlex.runs._agreement import gathered
 from gradlex.runs._problem import Problem
+from gradlex.runs._shared_memory import roomy_folder
 
-_SHARED_MEMORY = Path("/dev/shm")
 
+def share_copy(problem: Problem) -> None:
+    """Let the ranks of this machine share one copy of the problem's arrays.
 
-def one_copy(problem: Problem) -> Problem:
-    """The problem with its arrays shared among the ranks of this machine (torchrun says which those are)."""
-    if problem.device.type != "cpu" or int(os.environ.get("LOCAL_WORLD_SIZE", "1")) == 1:
-        return problem
-    machine, first = os.environ["GROUP_RANK"], os.environ["LOCAL_RANK"] == "0"
-    own = (
-        tempfile.mkdtemp(prefix="gradlex-", dir=_SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None)
-        if first
-        else ""
-    )
-    told: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(told, (machine, own))
-    folder = Path(next(path for where, path in told if where == machine and path))
+    Every rank of the run calls it, since all of them meet here; one that is alone on its machine, or that does not
+    see the others' files, keeps its own copy.
+    """
+    parts = {"train": problem.train, "test": problem.test} if problem.device.type == "cpu" else {}
+    arrays = {name: part for name, part in parts.items() if isinstance(part, ArraySamples)}
+    machine = os.environ.get("GROUP_RANK", socket.gethostname())
+    here = [rank for rank, where in enumerate(gathered(machine)) if where == machine]
+    own: Path | None = None
     try:
-        shared = _mapped(problem, folder, write=True) if first else None
-        dist.barrier()  # the first has written
-        shared = shared or _mapped(problem, folder, write=False)
-        dist.barrier()  # the others have mapped
+        if arrays and len(here) > 1 and dist.get_rank() == here[0]:
+            own = roomy_folder(sum(samples.nbytes for samples in arrays.values()))
+        if own is not None:
+            _map(arrays, own, write=True)
+        folder = gathered(own)[here[0]]  # the first has written
+        if own is None and folder is not None and _visible(arrays, folder):
+            _map(arrays, folder, write=False)
+        gathered(None)  # the others have mapped
     finally:
-        if first:
-            shutil.rmtree(folder, ignore_errors=True)
-    return shared
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
 
 
-def _mapped(problem: Problem, folder: Path, *, write: bool) -> Problem:
-    def part(name: str, samples: Samples) -> Samples:
-        return samples.mapped(folder / name, write=write) if isinstance(samples, ArraySamples) else samples
+def _visible(arrays: dict[str, ArraySamples], folder: Path) -> bool:
+    files = {name: folder / name for name in arrays}
+    return all(path.exists() and path.stat().st_size == arrays[name].nbytes for name, path in files.items())
 
-    return replace(
-        problem,
-        train=part("train", problem.train),
-        test=None if problem.test is None else part("test", problem.test),
-    )
+
+def _map(arrays: dict[str, ArraySamples], folder: Path, *, write: bool) -> None:
+    for name, samples in arrays.items():
+        samples.map_into(folder / name, write=write)

@@ -28,6 +28,8 @@ class Problem:
     data: dict[str, Any]
     """What recipe.json says of the data: fingerprint, sizes, classes, normalisation."""
     normalization: Normalization | None
+    multiply_adds: float
+    """Of the network, for one sample."""
     device: torch.device
 
     def to(self, device: torch.device) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,10 +12,14 @@ import torch.distributed as dist
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
 from gradlex.errors import RunError
+from gradlex.runs._agreement import adopted, agreed_recipe
 from gradlex.runs._local_workers import started
 from gradlex.runs._members import PATIENCE, Member, backend, launched, placed
-from gradlex.runs._one_copy import one_copy
+from gradlex.runs._one_copy import share_copy
 from gradlex.runs._problem import Problem
+
+# gloo's errors are plain ones that name the file of its source.
+_GLOO = re.compile(r"gloo\W+transport|connectFullMesh|Connection (closed|reset) by peer", re.IGNORECASE)
 
 
 @contextmanager
@@ -36,14 +41,21 @@ def _launched(problem: Problem) -> Iterator[Member]:
     try:
         if not outer:
             _join(problem.device)
-        yield placed(one_copy(problem), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
-    except RunError:
-        raise
-    except RuntimeError as error:  # torch.distributed's word for a lost connection
+        recipe = agreed_recipe(problem)
+        share_copy(problem)
+        yield placed(adopted(problem, recipe), int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+    except RuntimeError as error:
+        if isinstance(error, RunError) or not _lost_connection(error):
+            raise
         raise RunError(f"another process of this run has ended before its time: {error}") from error
     finally:
         if not outer and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _lost_connection(error: RuntimeError) -> bool:
+    """Whether it is torch.distributed's or gloo's word for a process that is there no more."""
+    return isinstance(error, dist.DistError) or bool(_GLOO.search(str(error)))
 
 
 def _join(device: torch.device) -> None:

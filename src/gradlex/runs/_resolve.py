@@ -27,7 +27,6 @@ class Facts:
     multiply_adds: float
     """Of the network, for one sample."""
     device: torch.device
-    workers: int
 
 
 def resolve(recipe: Recipe, facts: Facts) -> Recipe:
@@ -157,5 +156,5 @@ def _resources(recipe: Recipe, facts: Facts) -> Recipe:
     if precision == "auto":
         bfloat16 = facts.gains_from_bfloat16 and native_bfloat16(facts.device)
         precision = "bfloat16" if bfloat16 else "float32"
-    threads = choose_threads(recipe, facts.multiply_adds, facts.workers)
-    return recipe.replace(threads=threads, precision=precision)
+    threads = choose_threads(recipe, facts.multiply_adds, facts.device)
+    return recipe.replace(threads=threads.number, precision=precision)

@@ -6,7 +6,7 @@ A rule, never a timing, so that the same recipe on the same machine is always th
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -22,30 +22,47 @@ with one; more than two have not been measured on so small a network.
 """
 
 
+class Chosen(NamedTuple):
+    """A number of workers or threads, and why it is that number."""
+
+    number: int
+    why: str
+
+
 def processors() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def choose_workers(asked: int | Literal["auto"], recipe: Recipe, device: torch.device) -> int:
+def choose_workers(asked: int | Literal["auto"], recipe: Recipe, device: torch.device) -> Chosen:
     """As many processes as there are candidates and places for them to compute; an asked number stays."""
     if asked != "auto":
-        return asked
+        return Chosen(asked, "as asked for")
     population = recipe.require("population")
-    if device.type == "cuda":
-        return min(population, torch.cuda.device_count())
+    if device.type == "cuda" and device.index is None:
+        devices = torch.cuda.device_count()
+        return Chosen(min(population, devices), f"{population} candidate(s), {devices} CUDA device(s)")
     if device.type != "cpu":
-        return 1
+        return Chosen(1, f"{device} is one device")
     threads = 1 if recipe.threads == "auto" else recipe.threads
-    return max(1, min(population, processors() // threads))
+    each = f", {threads} threads each" if threads > 1 else ""
+    why = f"{population} candidate(s), {processors()} processor(s){each}"
+    return Chosen(max(1, min(population, processors() // threads)), why)
 
 
-def choose_threads(recipe: Recipe, multiply_adds: float, workers: int) -> int:
-    """The processors shared out among the workers, at most two for a small network; a given number stays."""
+def choose_threads(recipe: Recipe, multiply_adds: float, device: torch.device) -> Chosen:
+    """The processors shared out among as many workers as auto takes; a given number stays.
+
+    At most two for a small network. How many workers are asked for does not count: threads change bits.
+    """
     if recipe.threads != "auto":
-        return recipe.threads
+        return Chosen(recipe.threads, "as the recipe has it")
+    workers = choose_workers("auto", recipe, device).number
     share = max(1, processors() // workers)
-    return min(2, share) if multiply_adds <= SMALL_NETWORK else share
+    small = multiply_adds <= SMALL_NETWORK
+    most = ", at most 2 for a small network" if small else ""
+    why = f"{processors()} processor(s) for the {workers} worker(s) of auto{most}"
+    return Chosen(min(2, share) if small else share, why)
 
 
 def native_bfloat16(device: torch.device) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
@@ -12,7 +13,7 @@ from gradlex.runs._device import find_device
 from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._given import Data, given_problem, given_recipe
-from gradlex.runs._members import local_workers
+from gradlex.runs._members import choose_processes, launched
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
 
 
@@ -48,12 +49,15 @@ def train(
     is called with the record of every generation.
     """
     execution = Execution(
-        workers=local_workers(workers),
+        workers=workers,
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         placement=placement,
     )
-    asked = given_recipe(recipe or Recipe(), augment)
+    asked, found = given_recipe(recipe or Recipe(), augment), find_device(device)
+    if launched():  # where one, the default, asks for nothing
+        started = choose_processes("auto" if workers == 1 else workers, asked, found)
+        execution = replace(execution, workers=started.number)
     folder = None if out is None else RunFolder(Path(out))
     goes_on = folder is not None and resume and folder.holds_run
     if folder is not None and goes_on:
@@ -67,8 +71,7 @@ def train(
         clean=clean,
         test=test,
         augment=augment,
-        device=find_device(device),
-        workers=execution.workers,
+        device=found,
         fresh=folder is None or not has_checkpoint(folder),
     )
     if folder is not None and goes_on:
