@@ -69,6 +69,13 @@ def test_threads_are_the_processors_shared_out_and_at_most_two_for_a_small_netwo
     assert choose_threads(recipe, multiply_adds, torch.device(device)).number == expected
 
 
+def test_workers_that_are_told_share_the_processors(monkeypatch):
+    monkeypatch.setattr(_resources, "processors", lambda: 8)
+    cpu = torch.device("cpu")
+    found = [choose_threads(Recipe(population=4), 1e9, cpu, workers) for workers in (1, 2)]
+    assert found == [(8, "8 processor(s) for the 1 worker(s)"), (4, "8 processor(s) for the 2 worker(s)")]
+
+
 SHARED = "8 processor(s) for the {} worker(s) of auto"
 
 

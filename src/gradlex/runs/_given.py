@@ -53,6 +53,7 @@ def given_problem(
     test: Data | None,
     augment: Augmentation | None,
     device: torch.device,
+    workers: int | None,
     fresh: bool = True,
 ) -> Problem:
     """Check and combine what was passed in; the caller's model stays as it is, a copy is trained.
@@ -78,6 +79,7 @@ def given_problem(
             gains_from_bfloat16=all(p.dtype == torch.float32 for p in model.parameters()),
             multiply_adds=make.multiply_adds,
             device=device,
+            workers=workers,
         ),
     )
     return Problem(

@@ -27,6 +27,8 @@ class Facts:
     multiply_adds: float
     """Of the network, for one sample."""
     device: torch.device
+    workers: int | None = None
+    """What the processors are shared out among where threads are left open. None: as many as auto takes."""
 
 
 def resolve(recipe: Recipe, facts: Facts) -> Recipe:
@@ -156,5 +158,5 @@ def _resources(recipe: Recipe, facts: Facts) -> Recipe:
     if precision == "auto":
         bfloat16 = facts.gains_from_bfloat16 and native_bfloat16(facts.device)
         precision = "bfloat16" if bfloat16 else "float32"
-    threads = choose_threads(recipe, facts.multiply_adds, facts.device)
+    threads = choose_threads(recipe, facts.multiply_adds, facts.device, facts.workers)
     return recipe.replace(threads=threads.number, precision=precision)

@@ -50,18 +50,21 @@ def choose_workers(asked: int | Literal["auto"], recipe: Recipe, device: torch.d
     return Chosen(max(1, min(population, processors() // threads)), why)
 
 
-def choose_threads(recipe: Recipe, multiply_adds: float, device: torch.device) -> Chosen:
-    """The processors shared out among as many workers as auto takes; a given number stays.
+def choose_threads(
+    recipe: Recipe, multiply_adds: float, device: torch.device, workers: int | None = None
+) -> Chosen:
+    """The processors shared out among the workers, at most two for a small network; a given number stays.
 
-    At most two for a small network. How many workers are asked for does not count: threads change bits.
+    `workers` None: as many as auto takes, however many are asked for, since threads change bits.
     """
     if recipe.threads != "auto":
         return Chosen(recipe.threads, "as the recipe has it")
-    workers = choose_workers("auto", recipe, device).number
+    of_auto = "" if workers else " of auto"
+    workers = workers or choose_workers("auto", recipe, device).number
     share = max(1, processors() // workers)
     small = multiply_adds <= SMALL_NETWORK
     most = ", at most 2 for a small network" if small else ""
-    why = f"{processors()} processor(s) for the {workers} worker(s) of auto{most}"
+    why = f"{processors()} processor(s) for the {workers} worker(s){of_auto}{most}"
     return Chosen(min(2, share) if small else share, why)
 
 

@@ -43,8 +43,9 @@ def train(
 
     `out` is a run folder to write (None: nothing is written); with `resume` a run that is there goes on where it
     stopped. `workers` processes train candidates at the same time (more than one needs a script with an
-    `if __name__ == "__main__"` guard). `device` is any torch device (None: the accelerator if there is one).
-    `placement="offload"` keeps waiting candidates on the host where they do not all fit the device.
+    `if __name__ == "__main__"` guard), and share the processors where the recipe leaves `threads` open; with
+    threads that are named their number changes no bit. `device` is any torch device (None: the accelerator if
+    there is one). `placement="offload"` keeps waiting candidates on the host where they do not all fit the device.
     `evaluate_every` and `checkpoint_every` are in generations (None: about twenty evaluations), and `callback`
     is called with the record of every generation.
     """
@@ -72,6 +73,7 @@ def train(
         test=test,
         augment=augment,
         device=found,
+        workers=None if launched() else workers,
         fresh=folder is None or not has_checkpoint(folder),
     )
     if folder is not None and goes_on:
