@@ -23,7 +23,7 @@ from gradlex.experiments import Cell, Job, prepare, run_jobs
 from gradlex.recipe import Recipe
 from gradlex.runs import stored_run
 
-RATES = {0.0: (1.0,), 0.5: (0.5, 1.0, 2.0), 0.9: (0.1, 0.2, 0.4, 0.7, 1.0)}  # by momentum
+RATES = {0.0: (1.0,), 0.5: (0.5, 1.0, 2.0), 0.9: (0.1, 0.2, 0.4, 0.7, 1.0, 2.0)}  # by momentum
 
 
 def main() -> int:
