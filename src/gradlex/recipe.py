@@ -172,7 +172,7 @@ class Recipe:
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their defaults, as plain data: what tells this recipe from all others."""
-        defaults = Recipe().to_dict()
+        defaults = type(self)().to_dict()
         return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
 
     @classmethod
