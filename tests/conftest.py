@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,11 @@ from torch import Tensor, nn
 from gradlex import Recipe
 
 Pictures = tuple[Tensor, Tensor]
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell's background job: tests send it to what they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from gradlex import InputError, Recipe
 from gradlex.data import ArraySamples
 
 FOLDER = Path(sys.argv[-1])
-# The threads are left open: what is stored, and so the bits, must not depend on the workers.
-RECIPE = Recipe(population=3, generations=3, batch_size=8, momentum="inherit", precision="float32")
+# The threads are named: those that are left open are shared out among the workers.
+RECIPE = Recipe(population=3, generations=3, batch_size=8, momentum="inherit", precision="float32", threads=1)
 
 
 def network() -> nn.Module:
