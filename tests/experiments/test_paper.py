@@ -167,6 +167,10 @@ def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
             {"methods": ("sgd", "lexicase"), "shared": Recipe(tournament_size=2)},
             "tournament_size is no option",
         ),
+        (
+            {"methods": ("sgd", "average"), "shared": Recipe(on_all_fail="survive")},
+            "on_all_fail is no option",
+        ),
     ],
 )
 def test_a_grid_refuses_what_no_experiment_can_have(change, told):

@@ -88,7 +88,7 @@ def experiment(tmp_path: Path) -> Callable[..., Plan]:
         accuracies: Accuracies,
         *,
         unfinished: Sequence[str] = (),
-        failures: Mapping[str, str] = {},  # only read
+        failures: Mapping[str, str] | None = None,
         **shared: object,
     ) -> Plan:
         root = tmp_path / "results"
@@ -109,7 +109,7 @@ def experiment(tmp_path: Path) -> Callable[..., Plan]:
             for seed, value in enumerate(values):
                 run = f"{name}-{arm.replace(' ', '-').replace('=', '')}-seed{seed}"
                 own = recipe.replace(seed=seed)
-                runs.append(Planned(method=method, run=run, recipe=own, failure=failures.get(run)))
+                runs.append(Planned(method=method, run=run, recipe=own, failure=(failures or {}).get(run)))
                 if value is not None:
                     write_run(root / "runs" / run, own, value / 100)
         for run in unfinished:

@@ -31,6 +31,16 @@ class Method:
         """Whether it trains one network."""
         return bool(self.changes["selection"] == "sgd")
 
+    @property
+    def averages(self) -> bool:
+        """Whether it takes the mean of all candidates, and asks no selection."""
+        return self.changes.get("promotion") == "average"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The selection's options that it can have."""
+        return () if self.averages else tuple(SELECTIONS[self.changes["selection"]].options)
+
 
 _EXPECTED = {"selection": "lexicase", "promotion": "expected", "promotion_cases": EXPECTED_CASES}
 _AVERAGE = {"selection": "lexicase", "promotion": "average"}  # which asks no selection
@@ -75,7 +85,7 @@ METHODS = {method.name: method for method in _METHODS}
 
 def refuse_unused_options(shared: Recipe, methods: Sequence[str]) -> None:
     """Refuse an option of a selection method that none of these methods has."""
-    taken = {option for name in methods for option in SELECTIONS[METHODS[name].changes["selection"]].options}
+    taken = {option for name in methods for option in METHODS[name].options}
     for option in sorted(_OPTIONS - taken):
         if getattr(shared, option) is not None:
             raise InputError(f"{option} is no option of {', '.join(methods)}: leave it out.")
@@ -87,10 +97,8 @@ def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
     Options of a selection method reach only the methods that take them, and none where no selection is asked.
     """
     method = METHODS[name]
-    averages = method.changes.get("promotion") == "average"
-    taken = () if averages else SELECTIONS[method.changes["selection"]].options
-    none: dict[str, Any] = {option: None for option in _OPTIONS if option not in taken}
-    none |= {"case_error": "correct"} if averages else {}
+    none: dict[str, Any] = {option: None for option in _OPTIONS if option not in method.options}
+    none |= {"case_error": "correct"} if method.averages else {}
     none |= {"population": None, "momentum": None} if method.is_sgd else {}
     factor = 1 if method.is_sgd and not method.matched else (base.population or POPULATION) + 1
     return base.replace(**none, **method.changes, generations=epochs * factor)
