@@ -9,10 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gradlex.runs import Record
 
 HERE = Path(__file__).parent
 TRAIN = (
@@ -147,6 +150,25 @@ def contents() -> Callable[[Path], dict[str, bytes]]:
         }
 
     return read
+
+
+@contextmanager
+def _stopped(*, after: int) -> Iterator[Callable[[Record], None]]:
+    class Stop(Exception):
+        pass
+
+    def callback(record: Record) -> None:
+        if record.generation == after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        yield callback
+
+
+@pytest.fixture(scope="session")
+def stopped() -> Callable[..., AbstractContextManager[Callable[[Record], None]]]:
+    """A callback for `gradlex.train` that raises after a generation, and so ends the run there."""
+    return _stopped
 
 
 def _fault(folder: Path, kind: str, *at: int, action: int | str = signal.SIGKILL, log: Path | None = None):

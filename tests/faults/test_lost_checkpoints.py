@@ -12,16 +12,8 @@ from gradlex import InputError
 ALONE = ("--workers", 1)
 
 
-class Stop(Exception):
-    pass
-
-
-def stop_after(generation):
-    def callback(record):
-        if record.generation == generation:
-            raise Stop
-
-    return callback
+class KilledHere(Exception):
+    """Ends a run where it stands."""
 
 
 def test_a_finished_run_says_so_and_is_left_alone(forks, train, undisturbed, contents, tmp_path):
@@ -68,13 +60,11 @@ def test_a_finished_run_is_given_back_as_it_was_returned(pictures, tiny_cnn, sma
 
 @pytest.mark.parametrize("every", [1, 2])
 def test_an_unfinished_run_that_has_lost_its_checkpoints_is_refused_and_left_alone(
-    every, pictures, tiny_cnn, small, contents, tmp_path
+    every, pictures, tiny_cnn, small, contents, stopped, tmp_path
 ):
     recipe = small.replace(generations=5)
-    with pytest.raises(Stop):
-        gradlex.train(
-            tiny_cnn(), pictures, recipe, out=tmp_path, checkpoint_every=every, callback=stop_after(2)
-        )
+    with stopped(after=2) as callback:
+        gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path, checkpoint_every=every, callback=callback)
     shutil.rmtree(tmp_path / "checkpoint")
     before = contents(tmp_path)
     with pytest.raises(
@@ -92,17 +82,17 @@ def test_a_run_that_ended_before_its_first_checkpoint_begins_again(
     gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path / "whole")
 
     def dies(*_):
-        raise Stop
+        raise KilledHere
 
     monkeypatch.setattr("gradlex.runs._journal.save_checkpoint", dies)  # after the fourth record
-    with pytest.raises(Stop):
+    with pytest.raises(KilledHere):
         gradlex.train(
             tiny_cnn(),
             pictures,
             recipe,
             out=tmp_path / "run",
             checkpoint_every=4,
-            callback=stop_after(done - 1),
+            callback=lambda record: dies() if record.generation == done - 1 else None,
         )
     monkeypatch.undo()
     assert len((tmp_path / "run" / "generations.jsonl").read_text().splitlines()) == done

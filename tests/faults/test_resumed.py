@@ -15,18 +15,6 @@ from gradlex import InputError, Recipe
 ALONE = ("--workers", 1)
 
 
-class Stop(Exception):
-    pass
-
-
-def stop_after(generation):
-    def callback(record):
-        if record.generation == generation:
-            raise Stop
-
-    return callback
-
-
 def squeeze_and_dropout():
     """Convolutions of 3 and 1 pixels, whose memory formats differ, batch norm, dropout, a tied weight."""
 
@@ -107,11 +95,11 @@ SHARE = [
     "settings",
     [pytest.param(SETTINGS[n], id=n, marks=[] if n in SHARE else pytest.mark.slow) for n in SETTINGS],
 )
-def test_a_resumed_run_equals_the_uninterrupted_one(settings, pictures, outcome, same, tmp_path):
+def test_a_resumed_run_equals_the_uninterrupted_one(settings, pictures, outcome, same, stopped, tmp_path):
     whole = train(tmp_path / "whole", pictures, settings)
     for generation in (0, 3):  # once before, once after a strategy's second look at everything
-        with pytest.raises(Stop):
-            train(tmp_path / "cut", pictures, settings, callback=stop_after(generation), resume=True)
+        with stopped(after=generation) as callback:
+            train(tmp_path / "cut", pictures, settings, callback=callback, resume=True)
     run = train(tmp_path / "cut", pictures, settings, resume=True)
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
     assert same(dict(run.model.named_buffers()), dict(whole.model.named_buffers()))
@@ -119,10 +107,12 @@ def test_a_resumed_run_equals_the_uninterrupted_one(settings, pictures, outcome,
     assert [vars(r) | times for r in run.generations] == [vars(r) | times for r in whole.generations]
 
 
-def test_checkpoints_at_an_interval_resume_too_and_the_newest_two_are_kept(pictures, outcome, tmp_path):
+def test_checkpoints_at_an_interval_resume_too_and_the_newest_two_are_kept(
+    pictures, outcome, stopped, tmp_path
+):
     train(tmp_path / "whole", pictures, {})
-    with pytest.raises(Stop):
-        train(tmp_path / "cut", pictures, {}, checkpoint_every=2, callback=stop_after(4))
+    with stopped(after=4) as callback:
+        train(tmp_path / "cut", pictures, {}, checkpoint_every=2, callback=callback)
     kept = [path.name for path in sorted((tmp_path / "cut" / "checkpoint").iterdir())]
     assert kept == ["00000002", "00000004"]
     assert len((tmp_path / "cut" / "generations.jsonl").read_text().splitlines()) == 5
@@ -213,12 +203,12 @@ def test_leftovers_of_a_crash_do_no_harm(forks, train, undisturbed, outcome, fau
     assert not list(folder.rglob("*.new"))
 
 
-def test_more_generations_are_allowed_with_a_constant_rate(pictures, outcome, contents, tmp_path):
+def test_more_generations_are_allowed_with_a_constant_rate(pictures, outcome, contents, stopped, tmp_path):
     settings = {"schedule": "constant", "momentum": "inherit"}
     train(tmp_path / "whole", pictures, settings)
     train(tmp_path / "cut", pictures, {**settings, "generations": 4})
-    with pytest.raises(Stop):
-        train(tmp_path / "cut", pictures, settings, resume=True, callback=stop_after(4))
+    with stopped(after=4) as callback:
+        train(tmp_path / "cut", pictures, settings, resume=True, callback=callback)
     assert not (tmp_path / "cut" / "result.json").exists()  # what is there is no longer the end
     assert not (tmp_path / "cut" / "model.safetensors").exists()
     train(tmp_path / "cut", pictures, settings, resume=True)
@@ -243,9 +233,9 @@ def test_more_generations_are_allowed_with_a_constant_rate(pictures, outcome, co
         ({"init_from": "other.safetensors"}, "init_from is None, asked for 'other.safetensors'"),
     ],
 )
-def test_another_recipe_is_refused_with_what_differs(change, told, pictures, contents, tmp_path):
-    with pytest.raises(Stop):
-        train(tmp_path, pictures, {}, callback=stop_after(1))
+def test_another_recipe_is_refused_with_what_differs(change, told, pictures, contents, stopped, tmp_path):
+    with stopped(after=1) as callback:
+        train(tmp_path, pictures, {}, callback=callback)
     before = contents(tmp_path)
     with pytest.raises(InputError) as caught:
         train(tmp_path, pictures, change, resume=True)
@@ -254,9 +244,9 @@ def test_another_recipe_is_refused_with_what_differs(change, told, pictures, con
     assert contents(tmp_path) == before
 
 
-def test_other_data_is_refused(pictures, contents, tmp_path):
-    with pytest.raises(Stop):
-        train(tmp_path, pictures, {}, callback=stop_after(1))
+def test_other_data_is_refused(pictures, contents, stopped, tmp_path):
+    with stopped(after=1) as callback:
+        train(tmp_path, pictures, {}, callback=callback)
     before = contents(tmp_path)
     x, y = pictures
     for data in ((x + 1, y), (x[:40], y[:40])):
@@ -265,9 +255,9 @@ def test_other_data_is_refused(pictures, contents, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_another_model_is_refused_with_what_differs(pictures, contents, tmp_path):
-    with pytest.raises(Stop):
-        train(tmp_path, pictures, {}, callback=stop_after(1))
+def test_another_model_is_refused_with_what_differs(pictures, contents, stopped, tmp_path):
+    with stopped(after=1) as callback:
+        train(tmp_path, pictures, {}, callback=callback)
     before = contents(tmp_path)
     other = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
     recipe = Recipe(population=3, generations=6, batch_size=8, threads=1)
@@ -280,9 +270,11 @@ def test_another_model_is_refused_with_what_differs(pictures, contents, tmp_path
         assert contents(tmp_path) == before
 
 
-def test_a_library_run_is_refused_by_the_command_which_names_the_call(pictures, forks, contents, tmp_path):
-    with pytest.raises(Stop):
-        train(tmp_path / "run", pictures, {}, callback=stop_after(1))
+def test_a_library_run_is_refused_by_the_command_which_names_the_call(
+    pictures, forks, contents, stopped, tmp_path
+):
+    with stopped(after=1) as callback:
+        train(tmp_path / "run", pictures, {}, callback=callback)
     before = contents(tmp_path)
     done = forks.run("resume", tmp_path / "run", *ALONE, expect=2)
     assert "call gradlex.train with the same model and data" in done.err
@@ -291,9 +283,9 @@ def test_a_library_run_is_refused_by_the_command_which_names_the_call(pictures, 
     assert contents(tmp_path) == before
 
 
-def test_records_that_were_changed_are_refused_and_nothing_is_touched(pictures, contents, tmp_path):
-    with pytest.raises(Stop):
-        train(tmp_path, pictures, {}, callback=stop_after(3))
+def test_records_that_were_changed_are_refused_and_nothing_is_touched(pictures, contents, stopped, tmp_path):
+    with stopped(after=3) as callback:
+        train(tmp_path, pictures, {}, callback=callback)
     path = tmp_path / "generations.jsonl"
     good = path.read_bytes()
     for bad in (good[:40], b"", good.replace(b'"lr"', b'"LR"', 1), good[:-2] + b"!\n"):
@@ -317,10 +309,10 @@ def test_a_folder_without_its_recipe_is_refused_rather_than_mixed(
     assert contents(tmp_path) == before
 
 
-def test_a_resumed_run_gives_the_same_tensors_in_the_same_memory_formats(pictures, tmp_path):
+def test_a_resumed_run_gives_the_same_tensors_in_the_same_memory_formats(pictures, stopped, tmp_path):
     whole = train(None, pictures, {"optimizer": "adamw", "lr": 0.01})
-    with pytest.raises(Stop):
-        train(tmp_path, pictures, {"optimizer": "adamw", "lr": 0.01}, callback=stop_after(2))
+    with stopped(after=2) as callback:
+        train(tmp_path, pictures, {"optimizer": "adamw", "lr": 0.01}, callback=callback)
     run = train(tmp_path, pictures, {"optimizer": "adamw", "lr": 0.01}, resume=True)
     for name, tensor in whole.model.state_dict().items():
         found = run.model.state_dict()[name]
