@@ -2,11 +2,13 @@
 
 from gradlex.runs._device import find_device
 from gradlex.runs._evaluate import FinishedModel, evaluate, finished_model
-from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
+from gradlex.runs._execute import Callback, execute
+from gradlex.runs._execution import Execution, Placement
 from gradlex.runs._folder import RunFolder, refuse_unwritable
 from gradlex.runs._interrupts import Interrupts, deaf
 from gradlex.runs._members import choose_processes, leading, with_room
 from gradlex.runs._named import build_model, named_problem, resolved_for
+from gradlex.runs._outcome import Run
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record
 from gradlex.runs._resolve import resolve_method

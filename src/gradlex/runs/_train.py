@@ -10,10 +10,13 @@ from torch import nn
 from gradlex.data import Augmentation
 from gradlex.recipe import Recipe
 from gradlex.runs._device import find_device
-from gradlex.runs._execute import Callback, Execution, Placement, Run, execute
+from gradlex.runs._execute import Callback, execute
+from gradlex.runs._execution import Execution, Placement
 from gradlex.runs._folder import RunFolder
-from gradlex.runs._given import Data, given_problem, given_recipe
+from gradlex.runs._given import given_problem, given_recipe
+from gradlex.runs._given_samples import Data
 from gradlex.runs._members import choose_processes, launched
+from gradlex.runs._outcome import Run
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
 
 
