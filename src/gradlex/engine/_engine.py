@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from gradlex.engine._promotion import promoted
 from gradlex.engine._team import Alone, Team
-from gradlex.engine._worker import Candidate, Worker, told
+from gradlex.engine._told import told
+from gradlex.engine._worker import Candidate, Worker
 from gradlex.errors import RunError
 from gradlex.population import Cost, Parent
 from gradlex.selection import Choice, ErrorTable, Indices

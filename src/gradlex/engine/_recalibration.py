@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch.optim.swa_utils import update_bn
 
 from gradlex.engine._context import settings, torch_generator
-from gradlex.engine._worker import Worker, told
+from gradlex.engine._told import told
+from gradlex.engine._worker import Worker
 from gradlex.population import State, batch_norm_statistics, batches, install, moved
 from gradlex.randomness import stream, torch_seed
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 from gradlex.data import Samples
 from gradlex.engine._context import autocast, settings, torch_generator
 from gradlex.engine._data_parallel import DataParallel
-from gradlex.errors import RunError
+from gradlex.engine._told import told
 from gradlex.population import (
     Batch,
     OptimizerState,
@@ -204,17 +202,3 @@ class Worker:
         member = self.parallel.rank if self.parallel else 0
         place = index + member * self.recipe.require("population")
         return torch_seed(self.recipe.seed, "dropout", generation, place)
-
-
-@contextmanager
-def told(what: str) -> Iterator[None]:
-    """Tell what failed, and where the exception came from: it may be the user's model or data."""
-    try:
-        yield
-    except RunError:
-        raise
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise RunError(
-            f"{what} failed: {type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno})"
-        ) from error
