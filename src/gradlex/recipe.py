@@ -68,7 +68,7 @@ class Recipe:
     case_error: CaseError = "correct"
     """The error of one case in selection: 0 or 1 by the predicted class, or the loss."""
     on_all_fail: OnAllFail | None = None
-    """Lexicase on 0/1 errors, when all remaining candidates fail a case: pick one, or let them survive."""
+    """Lexicase on 0/1 errors, when all that remain fail a case: pick one (the paper's rule) or let them survive."""
     tournament_size: int | None = None
     """Tournament: entrants. None: the whole population."""
     epsilon: float | None = None
@@ -76,15 +76,15 @@ class Recipe:
     epsilon_mode: EpsilonMode | None = None
     """Epsilon-lexicase: where the best error and epsilon come from. None: semi-dynamic."""
     case_batch: int | None = None
-    """Batch lexicase: cases a batch."""
+    """Batch lexicase: cases a batch. None: 32."""
     share: float | None = None
-    """Down-sampled lexicase: share of the cases a generation looks at."""
+    """Down-sampled and informed lexicase: share of the cases a generation looks at. None: 0.1."""
     refresh: int | None = None
-    """Informed down-sampling: generations between two full evaluations."""
+    """Informed lexicase: generations between two full evaluations. None: 10."""
     sigma: float | None = None
-    """DALex: standard deviation of the case weights before the softmax."""
+    """DALex: standard deviation of the case weights before the softmax. None: 200."""
     alpha: float | None = None
-    """Plexicase: exponent of the probabilities."""
+    """Plexicase: exponent of the probabilities. None: 1."""
     promotion: Promotion = "winner"
     """What becomes the parent: the winner; or a mean of all, by exact chances (expected), or of lexicase's pool."""
     promotion_cases: int | None = None

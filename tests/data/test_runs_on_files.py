@@ -11,7 +11,7 @@ import torch
 from gradlex.data import Normalization, load
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
-from gradlex.runs import RunFolder, evaluate, execute, named_problem
+from gradlex.runs import RunFolder, evaluate, execute, finished_model, named_problem
 
 
 def problem(path, **fields):
@@ -54,6 +54,15 @@ def test_evaluating_again_gives_the_runs_own_accuracy(run):
     result = json.loads((run / "result.json").read_text())
     assert found.accuracy == result["test_accuracy"]
     assert found.loss == pytest.approx(result["test_loss"], abs=1e-6)
+
+
+def test_the_finished_network_computes_what_the_run_was_tested_with(run, tmp_path):
+    finished = finished_model(str(run), device="cpu")
+    with np.load(tmp_path / "trained.npz") as stored:
+        x, y = torch.from_numpy(stored["x_test"]).permute(0, 3, 1, 2), torch.from_numpy(stored["y_test"])
+    with torch.inference_mode():
+        right = finished.model(finished.normalization.apply(x)).argmax(dim=1) == y
+    assert right.double().mean().item() == json.loads((run / "result.json").read_text())["test_accuracy"]
 
 
 def test_other_data_is_normalised_by_the_runs_statistics_and_not_its_own(run, archive, tmp_path):

@@ -47,7 +47,7 @@ class Dimensions:
     precision: Precision | None = None
     """bfloat16 autocast, or float32."""
     threads: int | None = None
-    """Threads a run computes with. It changes a network's last bits, so it is part of what a run is."""
+    """Threads a run computes with. It changes a network's last bits, so it is part of what a run is. None: 1."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Any other field of a recipe, for all runs: optimizer=adamw schedule=constant."""
 

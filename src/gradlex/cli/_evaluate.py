@@ -20,7 +20,8 @@ def evaluate(
 
     Args:
         run: The run folder.
-        dataset: Other data with a test part: a name, a .npz archive, or a folder. None: the run's own.
+        dataset: Other data: a name, a .npz archive, or a folder; of data without a test part a fifth is taken.
+            None: the run's own.
         ema: Evaluate the moving average of the parents, where the run was trained with --ema.
         device: auto, cpu, cuda, ...
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.

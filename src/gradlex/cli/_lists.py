@@ -32,16 +32,16 @@ def models() -> None:
 def datasets() -> None:
     """List the datasets and the settings a recipe takes for each where it leaves them open."""
     from gradlex.cli._console import console
-    from gradlex.data import DATASETS
+    from gradlex.data import DATASETS, OWN
 
     table = _table("dataset", "what it is", "batch size", "augment", "epochs of SGD")
-    for info in DATASETS.values():
+    for info in (*DATASETS.values(), OWN):
         table.add_row(
             info.name, info.description, str(info.batch_size), info.augment, str(info.baseline_generations)
         )
     console().print(table)
     console().print(
-        "Also: a .npz archive (x_train, y_train, x_test, y_test), or a folder train/<class>/, test/<class>/."
+        "Your own: an archive of x_train, y_train, x_test, y_test, or a folder train/<class>/, test/<class>/."
     )
 
 
@@ -52,7 +52,10 @@ def selections() -> None:
 
     table = _table("selection", "needs to see", "options", "exact chances", "paper")
     for info in SELECTIONS.values():
-        options = ", ".join(info.options) or "-"
+        options = (
+            ", ".join(key if value is None else f"{key}={value}" for key, value in info.options.items())
+            or "-"
+        )
         table.add_row(info.name, info.sees, options, "yes" if info.exact else "no", info.paper)
     console().print(table)
 

@@ -57,8 +57,8 @@ _INFOS = (
 DATASETS = {info.name: info for info in _INFOS}
 
 OWN = DatasetInfo(
-    name="own",
-    description="a .npz archive, a folder of pictures, or arrays of one's own",
+    name="your own",
+    description="a .npz archive, a folder of pictures, or arrays",
     batch_size=64,
     augment="none",
     train_samples=None,

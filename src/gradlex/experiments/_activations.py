@@ -76,7 +76,11 @@ def choose_layers(problem: Problem, layers: Sequence[str] = ()) -> tuple[str, ..
     if problem.test is None or not isinstance(problem.test, ArraySamples):
         raise InputError("activations need test samples that are arrays.")
     asked = FinishedModel(
-        recipe=problem.recipe, model=problem.model, test=problem.test, device=problem.device
+        recipe=problem.recipe,
+        model=problem.model,
+        test=problem.test,
+        normalization=problem.normalization,
+        device=problem.device,
     )
     names = list(layers or _last_stages(asked))
     _refuse_unknown(asked, names)

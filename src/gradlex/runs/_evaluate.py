@@ -28,13 +28,16 @@ class FinishedModel:
 
     recipe: Recipe
     model: nn.Module
+    """In evaluation mode, on the processor."""
     test: ArraySamples
-    """On the device, where the model is not yet."""
+    """Normalised, on the device."""
+    normalization: Normalization | None
+    """What inputs are normalised by; None where the model takes them as they are."""
     device: torch.device
 
 
 def evaluate(
-    path: Path,
+    path: Path | str,
     *,
     dataset: str | None = None,
     device: str | None = None,
@@ -49,7 +52,7 @@ def evaluate(
 
 
 def finished_model(
-    path: Path,
+    path: Path | str,
     *,
     dataset: str | None = None,
     device: str | None = None,
@@ -60,6 +63,7 @@ def finished_model(
 
     With `ema` the model has the moving average of the parents, which a run keeps only where it was asked to.
     """
+    path = Path(path)
     folder = RunFolder(path)
     recipe, trained_on = stored_recipe(folder)
     if GIVEN in (recipe.model, recipe.dataset):
@@ -102,7 +106,9 @@ def finished_model(
     normalization = Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
     found = find_device(device)
     test = array_samples(arrays.x_test, arrays.y_test, normalization, found)
-    return FinishedModel(recipe=recipe, model=model, test=test, device=found)
+    return FinishedModel(
+        recipe=recipe, model=model.eval(), test=test, normalization=normalization, device=found
+    )
 
 
 def _refuse_incomplete(path: Path, trained_on: dict[str, Any]) -> None:
