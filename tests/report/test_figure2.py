@@ -138,6 +138,24 @@ def test_a_difference_is_taken_on_the_same_pictures():
     assert narrow.mean == pytest.approx(other.entropy.mean - one.entropy.mean)
 
 
+def test_sets_with_the_same_seeds_are_compared_seed_by_seed_in_whatever_order_they_are_named(plan):
+    one, other = (plan.root / "runs" / name for name in ("sgd-0", "sgd-1"))
+    draw_figure2({"so": [one, other], "so too": [other, one]}, plan.root / "same")
+    differences = [line for line in (plan.root / "same.txt").read_text().splitlines() if "less so" in line]
+    assert [line.split("difference")[1].split() for line in differences] == 2 * [
+        ["+0.0", "[+0.0,", "+0.0]", "+0.000", "[+0.000,", "+0.000]", "+0.0", "[+0.0,", "+0.0]"]
+    ]
+
+
+def test_sets_that_have_a_seed_twice_are_resampled_on_their_own():
+    runs = [features(1), features(1).clip(min=0.1)]
+    edges = common_edges(runs)
+    found = [diversity(runs, edges, pairing=[place, 0, 0]) for place in range(2)]
+    difference = found[1].minus(found[0]).zeros
+    assert difference.mean == 0
+    assert difference.high - difference.low > found[0].zeros.high - found[0].zeros.low
+
+
 def test_sgd_is_red_and_lexicase_blue_as_in_the_paper_in_whatever_order_they_are_planned(plan):
     evidence = gather(dataclasses.replace(plan, runs=plan.runs[::-1]))
     assert {title: look.colour for title, look in _papers_looks(evidence).items()} == {

@@ -129,6 +129,18 @@ def test_a_failed_run_is_named_with_its_reason_and_counted_beside_the_means(expe
     assert "Runs failed (lexicase with 1 of 3 seeds tried) and are in no mean." in text
 
 
+def test_a_method_that_failed_with_every_seed_stays_in_the_table_and_the_verdict(experiment):
+    failures = {f"compare-average-outer-0.9-seed{seed}": "all candidates diverged." for seed in range(3)}
+    plan = experiment(
+        "compare",
+        {"sgd": SGD, "lexicase": LEXICASE, "average-outer-0.9": [None, None, None]},
+        failures=failures,
+    )
+    text = " ".join(text_report(plan).split())
+    assert "average, outer 0.9 0 (3 failed) - - - - - - -" in text
+    assert "Runs failed (average, outer 0.9 with 3 of 3 seeds tried) and are in no mean." in text
+
+
 def test_what_is_missing_is_told_by_dataset_model_and_population(experiment):
     two = experiment("table1", {"sgd": SGD, "lexicase dataset=svhn model=resnet50": [None]})
     assert "Not finished: 1 of 1 runs of lexicase, ResNet50 on SVHN (seed 0 not started)." in text_report(two)

@@ -31,7 +31,10 @@ def test_a_clear_gain_is_called_one_and_its_cost_is_told(judged):
 def test_a_clear_loss_is_called_one(judged):
     text = judged({"sgd": SGD, "sgd-matched": [71.0, 70.6, 71.4], "lexicase": [70.1, 69.6, 70.2]})
     assert "is more accurate than SGD (" in text
-    assert "it is less accurate than SGD on equal samples (-1.03 points, 95 % interval" in text
+    assert (
+        "it is less accurate than SGD on equal samples at weight decay 0.0001 (-1.03 points, 95 % interval"
+        in text
+    )
 
 
 def test_noise_supports_no_conclusion(judged):
@@ -70,9 +73,10 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
         }
     )
     assert (
-        "Of 3 methods with a population the best supported against SGD on equal samples, average, is" in text
+        "Of 3 methods with a population the best supported against SGD on equal samples at every weight decay tried, "
+        "average, is more accurate than SGD on equal samples at weight decay 0.0001 (" in text
     )
-    assert "more accurate than SGD on equal samples, decay 5e-4 (+0.70 points" in text
+    assert "it is more accurate than SGD on equal samples at weight decay 0.0005 (+0.70 points" in text
     assert text.endswith(
         "it was picked by these intervals themselves, and no interval is adjusted for the number of comparisons."
     )
@@ -80,7 +84,24 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
 
 def test_the_matched_baseline_is_never_chosen_by_its_accuracy(judged):
     text = judged({"sgd-matched": CLOSE, "sgd-matched-5e-4": SGD, "lexicase": [70.1, 69.5, 70.2]})
-    assert text.index("SGD on equal samples (") < text.index("SGD on equal samples, decay 5e-4 (")
+    assert text.index("at weight decay 0.0001 (") < text.index("at weight decay 0.0005 (")
+
+
+def test_a_method_above_one_matched_baseline_alone_is_not_called_above_both(judged):
+    text = judged(
+        {
+            "sgd-matched": [71.0, 70.6, 71.4],
+            "sgd-matched-5e-4": [73.0, 72.6, 73.3],
+            "lexicase": [70.1, 69.5, 70.2],
+            "average": [73.1, 72.6, 73.3],
+        }
+    )
+    assert (
+        "None of 2 methods with a population is shown to be above SGD on equal samples at every weight decay tried: "
+        "the nearest, average, is more accurate than SGD on equal samples at weight decay 0.0001 (+2.00 points"
+        in text
+    )
+    assert "it cannot be told from SGD on equal samples at weight decay 0.0005" in text
 
 
 def test_without_a_baseline_of_equal_cost_the_verdict_says_so(judged):

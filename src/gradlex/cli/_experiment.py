@@ -74,12 +74,11 @@ class Experiment:
     def _run(self, device: torch.device, at_once: int) -> None:
         """What failed is named at the end, after the report of the others."""
         data_dir = self.carried.data_dir
-        cells = self.grid.cells()
-        jobs = prepare(cells, self.root, device=device, data_dir=data_dir)
+        jobs = prepare(self.grid.cells(), self.root, device=device, data_dir=data_dir)
         layers: tuple[str, ...] = ()
         if self.name == "figure2":
             layers = choose_layers(
-                named_problem(cells[0].recipe, device=device, data_dir=data_dir), self.layers
+                named_problem(jobs[0].recipe, device=device, data_dir=data_dir), self.layers
             )
         plan = self._plan(jobs, layers)
         plan.save()

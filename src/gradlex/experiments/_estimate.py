@@ -21,7 +21,9 @@ _BATCH = 8
 
 
 def estimate(cells: Sequence[Cell], jobs: Sequence[Job | None], device: torch.device) -> list[float | None]:
-    """Seconds a run, in the cells' order; a job is None where the data is not here, and so may be the guess."""
+    """Seconds of what is left of each run, in the cells' order; a job is None where the data is not here, and so
+    may be the guess.
+    """
     speeds: dict[tuple[object, ...], tuple[float, float] | None] = {}
     found = []
     for cell, job in zip(cells, jobs, strict=True):
@@ -33,19 +35,20 @@ def estimate(cells: Sequence[Cell], jobs: Sequence[Job | None], device: torch.de
         if key not in speeds:
             speeds[key] = _seconds_a_sample(recipe, shape, device)
         speed = speeds[key]
-        found.append(None if speed is None or samples is None else _seconds(recipe, samples, *speed))
+        left = recipe.require("generations") - (job.generations_done if job else 0)
+        found.append(None if speed is None or samples is None else left * _seconds(recipe, samples, *speed))
     return found
 
 
 def _seconds(recipe: Recipe, samples: int, training: float, asking: float) -> float:
-    """Every sample is trained on once a generation; tournament and expected ask about many cases, lexicase few."""
+    """A generation trains on every sample once; tournament and expected ask about many cases, lexicase few."""
     cases = 0
     if recipe.promotion == "expected":
         cases = min(recipe.promotion_cases or samples, samples)
     elif recipe.selection == "tournament":
         cases = samples
     population = recipe.population or 1
-    return recipe.require("generations") * (samples * training + cases * population * asking)
+    return samples * training + cases * population * asking
 
 
 def _seconds_a_sample(

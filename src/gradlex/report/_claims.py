@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from gradlex.report._accuracy_claims import accuracy_claims
 from gradlex.report._claim import Claim
@@ -14,7 +13,7 @@ from gradlex.report._representation_claims import representation_claims
 
 def claims(evidences: Iterable[Evidence]) -> list[Claim]:
     """Every claim that has runs on both sides, once, in the order of the plans."""
-    found: dict[tuple[str, frozenset[Path]], Claim] = {}  # tables share runs
+    found: list[Claim] = []
     for evidence in evidences:
         accuracies = [
             claim
@@ -22,6 +21,15 @@ def claims(evidences: Iterable[Evidence]) -> list[Claim]:
             for claim in accuracy_claims(list(evidence.on(setting).values()))
         ]
         for claim in (*accuracies, *representation_claims(evidence)):
-            before = found.get((claim.text, claim.runs), claim)
-            found[claim.text, claim.runs] = replace(before, tables=(*before.tables, evidence.plan.name))
-    return list(found.values())
+            _add(found, replace(claim, tables=(evidence.plan.name,)))
+    return found
+
+
+def _add(found: list[Claim], claim: Claim) -> None:
+    """Tables share runs: what rests on a part of another's runs is no evidence of its own."""
+    for place, other in enumerate(found):
+        if other.text == claim.text and (claim.runs <= other.runs or claim.runs > other.runs):
+            wider = other if claim.runs <= other.runs else claim
+            found[place] = replace(wider, tables=(*other.tables, *claim.tables))
+            return
+    found.append(claim)

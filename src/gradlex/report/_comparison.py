@@ -16,31 +16,38 @@ MATCHED = tuple(name for name, method in METHODS.items() if method.matched)
 
 BASELINES = ("sgd", *MATCHED)
 
+_MEASURES = (
+    "method",
+    "seeds",
+    "test, %",
+    "clean training, %",
+    "samples trained",
+    "critical path",
+    "cases evaluated",
+    "wall time",
+    "peak memory",
+)
+
 
 def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ...] = ()) -> list[Table]:
     """What the methods reach and cost on one dataset and model, and how they differ from the baselines."""
     arms = evidence.on(setting)
     baselines = [arm for arm in arms.values() if arm.method in BASELINES]
+    failed = {column.title: number for column, number in evidence.failed.items() if column.setting == setting}
     return [
         Table(
             title=f"What each method reaches and costs: {setting}",
-            columns=(
-                "method",
-                "seeds",
-                "test, %",
-                "clean training, %",
-                "samples trained",
-                "critical path",
-                "cases evaluated",
-                "wall time",
-                "peak memory",
+            columns=_MEASURES,
+            rows=(
+                *(_measures(arm, failed.get(title, 0)) for title, arm in arms.items()),
+                *(_nothing(title, number) for title, number in failed.items() if title not in arms),
             ),
-            rows=tuple(_measures(arm) for arm in arms.values()),
             notes=(
                 "Accuracies: mean ± standard deviation over seeds, after the last generation. Critical path: the "
                 "samples that one device sees when every candidate has its own. Cases evaluated: clean training "
                 "samples that selection looked at, times candidates. Cases and wall time are means over seeds; "
-                "memory is the largest.",
+                "memory is the largest, of the whole process with its libraries and data. Time depends on what else "
+                "the machine did: compare methods by samples and cases.",
                 *notes,
             ),
         ),
@@ -65,12 +72,17 @@ def mean_of(arm: Arm, measure: str) -> float:
     return summarize([result[measure] for result in arm.results.values()]).mean
 
 
-def _measures(arm: Arm) -> tuple[str, ...]:
+def _nothing(title: str, failed: int) -> tuple[str, ...]:
+    """The row of a method all of whose runs that were tried have failed."""
+    return title, f"0 ({failed} failed)", *(NONE for _ in _MEASURES[2:])
+
+
+def _measures(arm: Arm, failed: int) -> tuple[str, ...]:
     # A run of an earlier version has no peak_memory.
     sizes = [result.get("peak_memory") for result in arm.results.values()]
     return (
         arm.title,
-        f"{len(arm.runs)}{f' ({arm.failed} failed)' if arm.failed else ''}",
+        f"{len(arm.runs)}{f' ({failed} failed)' if failed else ''}",
         spread(arm.summary),
         spread(summarize(list(arm.percentages("train_accuracy").values()))),
         count(mean_of(arm, "samples_trained")),

@@ -10,8 +10,9 @@ a picture drawn twice adds no direction, so every resample's rank would lie far 
 number of distinct pictures in it. For the share of zeros the two are the same.
 
 All runs of a set answer to the same pictures, so a resample draws pictures once for all of them. Where there are
-several runs, it draws runs with replacement too (Owen, "The pigeonhole bootstrap", 2007). With one run the interval
-says nothing about another seed, and with two or three it is rough and rather too narrow.
+several runs, it draws runs with replacement too (Owen, "The pigeonhole bootstrap", 2007): the same seeds for all sets
+that have them in common. With one run the interval says nothing about another seed, and with two or three it is rough
+and rather too narrow.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Estimate:
     runs: tuple[float, ...] = ()
     """The number of each run."""
     resamples: Values = field(repr=False, compare=False)
-    """The mean in each resample: the same pictures in all estimates of a seed."""
+    """The mean in each resample: the same pictures in all estimates of a seed, and the same runs of a pairing."""
 
     def minus(self, other: Estimate) -> Estimate:
         """How far this is above another on the same pictures, resample by resample."""
@@ -81,12 +82,17 @@ class Diversity:
         )
 
 
-def diversity(runs: Sequence[Features], edges: Values, *, seed: int = 0) -> Diversity:
-    """The three numbers of one layer, for runs on the same pictures, at least two; `edges` as in `entropy`."""
+def diversity(
+    runs: Sequence[Features], edges: Values, *, seed: int = 0, pairing: Sequence[int] = ()
+) -> Diversity:
+    """The three numbers of one layer, for runs on the same pictures, at least two; `edges` as in `entropy`.
+
+    Sets of runs with the same `pairing` are resampled together, run by run; others on their own.
+    """
     return Diversity(
-        zeros=_within(bootstrap(share_of_zeros, runs, seed=seed), 0.0, 1.0),
-        entropy=bootstrap(lambda features: entropy(features, edges), runs, seed=seed),
-        effective_rank=bootstrap(effective_rank, runs, seed=seed),
+        zeros=_within(bootstrap(share_of_zeros, runs, seed=seed, pairing=pairing), 0.0, 1.0),
+        entropy=bootstrap(lambda features: entropy(features, edges), runs, seed=seed, pairing=pairing),
+        effective_rank=bootstrap(effective_rank, runs, seed=seed, pairing=pairing),
     )
 
 
@@ -133,10 +139,12 @@ def effective_rank(features: Features) -> float:
     return float(np.exp(_entropy(strengths))) if strengths.size else 0.0
 
 
-def bootstrap(number: Callable[[Features], float], runs: Sequence[Features], *, seed: int) -> Estimate:
-    """The mean of a number over runs, with its interval; a seed always draws the same pictures and runs."""
-    generator = np.random.default_rng(seed)
-    pictures, chosen = _drawn(generator, len(runs[0])), _drawn(generator, len(runs))
+def bootstrap(
+    number: Callable[[Features], float], runs: Sequence[Features], *, seed: int, pairing: Sequence[int] = ()
+) -> Estimate:
+    """The mean of a number over runs, with its interval; a seed draws the same pictures, and by `pairing` runs."""
+    pictures = _drawn(np.random.default_rng(seed), len(runs[0]))
+    chosen = _drawn(np.random.default_rng([seed, *pairing]), len(runs))
     values = np.array([number(features) for features in runs])
     influences = np.stack([_influences(number, features) for features in runs])
     resampled = values + pictures @ influences.T  # (resamples, runs)

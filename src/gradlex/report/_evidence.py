@@ -26,8 +26,6 @@ class Arm:
     method: str
     title: str
     runs: Mapping[int, StoredRun]
-    failed: int = 0
-    """Seeds whose runs ended without a result, which no mean can include."""
 
     @property
     def recipe(self) -> Recipe:
@@ -61,6 +59,8 @@ class Evidence:
     plan: Plan
     arms: tuple[Arm, ...]
     missing: tuple[str, ...]
+    failed: Mapping[Column, int]
+    """How many runs of a column ended without a result, which no mean can include."""
 
     @property
     def settings(self) -> list[Setting]:
@@ -95,12 +95,12 @@ def gather(plan: Plan) -> Evidence:
             raise InputError(f"{path} has no test accuracy to report: its data has no test samples.")
         finished.append((column, run))
     failed = Counter(each.column for each in missing if each.planned.failure is not None)
-    return Evidence(plan=plan, arms=_arms(plan.name, finished, failed), missing=missing_lines(found, missing))
+    return Evidence(
+        plan=plan, arms=_arms(plan.name, finished), missing=missing_lines(found, missing), failed=failed
+    )
 
 
-def _arms(
-    experiment: str, finished: Sequence[tuple[Column, StoredRun]], failed: Mapping[Column, int]
-) -> tuple[Arm, ...]:
+def _arms(experiment: str, finished: Sequence[tuple[Column, StoredRun]]) -> tuple[Arm, ...]:
     runs: dict[Column, dict[int, StoredRun]] = {}
     data: dict[Setting, StoredRun] = {}
     for column, run in finished:
@@ -117,10 +117,7 @@ def _arms(
                 f"{run.recipe.seed}: take one of them out of {experiment}.json."
             )
         seeds[run.recipe.seed] = run
-    return tuple(
-        Arm(**vars(column), runs=dict(sorted(seeds.items())), failed=failed.get(column, 0))
-        for column, seeds in runs.items()
-    )
+    return tuple(Arm(**vars(column), runs=dict(sorted(seeds.items()))) for column, seeds in runs.items())
 
 
 def arm_order(arm: Arm) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ from gradlex.experiments import ACTIVATIONS, stored_activations
 from gradlex.report._diversity import Features, Values, common_edges
 from gradlex.report._evidence import Evidence
 from gradlex.report._format import listed
+from gradlex.runs import stored_run
 
 Layer: TypeAlias = dict[str, list[Features]]
 """The features of each set's runs."""
@@ -22,10 +23,19 @@ class Compared:
     """Sets of runs, and what each layer answers in them."""
 
     groups: Mapping[str, Sequence[Path]]
-    """Runs by the set's title."""
+    """Runs by the set's title, in the order of their seeds."""
+    seeds: Mapping[str, Sequence[int]]
     layers: Mapping[str, Layer]
     edges: Mapping[str, Values]
     """Of the bins that a layer's sets have in common."""
+
+    def pairing(self, title: str) -> list[int]:
+        """What sets with the same seeds share: runs of one seed begin alike, and so are resampled together.
+
+        A set that has a seed twice shares nothing.
+        """
+        seeds = list(self.seeds[title])
+        return seeds if len(set(seeds)) == len(seeds) else [list(self.seeds).index(title), *seeds]
 
 
 def planned_groups(evidence: Evidence) -> tuple[dict[str, list[Path]], list[str]]:
@@ -56,6 +66,8 @@ def compared(groups: Mapping[str, Sequence[Path]], layers: Sequence[str] | None)
     """
     if not groups or not all(groups.values()):
         raise InputError(f"figure 2 needs at least one run in every set, got {dict(groups)}.")
+    seeds = {run: stored_run(run).recipe.seed for runs in groups.values() for run in runs}
+    groups = {title: sorted(runs, key=seeds.__getitem__) for title, runs in groups.items()}
     kept = {run: stored_activations(run) for runs in groups.values() for run in runs}
     first = next(iter(kept.values()))
     common = [layer for layer in first if all(layer in activations for activations in kept.values())]
@@ -79,4 +91,9 @@ def compared(groups: Mapping[str, Sequence[Path]], layers: Sequence[str] | None)
     edges = {
         layer: common_edges(each for runs in sets.values() for each in runs) for layer, sets in found.items()
     }
-    return Compared(groups=groups, layers=found, edges=edges)
+    return Compared(
+        groups=groups,
+        seeds={title: [seeds[run] for run in runs] for title, runs in groups.items()},
+        layers=found,
+        edges=edges,
+    )

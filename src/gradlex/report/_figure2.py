@@ -18,7 +18,6 @@ from gradlex.report._features import Compared, compared, planned_groups
 from gradlex.report._panels import SHOWN, layer_panels
 from gradlex.report._setup import setup_notes
 from gradlex.report._table import Table
-from gradlex.runs import stored_run
 
 # Red for the baseline and blue for lexicase, as the paper has them, in tones that the colour-blind can tell apart
 # (Okabe and Ito 2008).
@@ -82,8 +81,9 @@ def _table(found: Compared, notes: Sequence[str]) -> Table:
             f"values' histogram in {BINS} bins common to a layer's rows. Effective rank: of the (pictures, channels) "
             "matrix, not centred (Roy and Vetterli 2007).",
             f"In brackets: 95 % bootstrap intervals from {RESAMPLES:,} resamples of the pictures, the same for all "
-            "rows of a layer, and of the runs where there are several. With one run they say nothing about another "
-            "seed; with two or three they are rough and rather too narrow.",
+            "rows of a layer, and of the runs where there are several, seed by seed for methods that have the same "
+            "seeds. With one run they say nothing about another seed; with two or three they are rough and rather too "
+            "narrow.",
             f"The figure's axes end where {100 * SHOWN:g} % of a method's values do.",
             *notes,
         ),
@@ -93,9 +93,12 @@ def _table(found: Compared, notes: Sequence[str]) -> Table:
 
 def _rows(found: Compared, layer: str) -> Iterator[tuple[str, ...]]:
     """Each set's mean and runs, then how far each further set is above the first."""
-    sets = {title: diversity(runs, found.edges[layer]) for title, runs in found.layers[layer].items()}
+    sets = {
+        title: diversity(runs, found.edges[layer], pairing=found.pairing(title))
+        for title, runs in found.layers[layer].items()
+    }
     for title, numbers in sets.items():
-        seeds = [f"seed {stored_run(run).recipe.seed}" for run in found.groups[title]]
+        seeds = [f"seed {seed}" for seed in found.seeds[title]]
         rows = list(zip(*map(_runs, _estimates(numbers), _DIGITS), strict=True))
         if len(seeds) > 1:
             yield layer, title, f"mean of {len(seeds)}", *_means(numbers)

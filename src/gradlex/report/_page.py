@@ -80,8 +80,10 @@ def _checked(evidences: Sequence[Evidence]) -> list[str]:
         "By one rule: a claim of the paper agrees where the 95 % interval of the difference between runs of the same "
         "seed is wholly on the side of zero that the paper has it on, does not where it is wholly on the other, and is "
         "too noisy to say where it has zero inside or there is none. The side is that of the published numbers where "
-        "the paper has the same dataset and model, else above. Each line is a test of its own; nothing is adjusted "
-        "for their number.\n"
+        "the paper has the same dataset and model, else what the paper says in general. Entropy and effective rank are "
+        "our measures of what it calls flatter and more diverse; it did not run SGD on as many samples, but concludes "
+        "from random selection that lexicase is above it. Each line is a test of its own; nothing is adjusted for "
+        "their number.\n"
     )
     return ["## The paper's claims\n", rule, *(_list(title, lines) for title, lines in lists.items())]
 

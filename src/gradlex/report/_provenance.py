@@ -39,8 +39,12 @@ def provenance(evidences: Sequence[Evidence]) -> str:
 
 def shown_command(command: str) -> str:
     """The command without the folders of the machine it ran on: a file elsewhere is told by its name."""
-    words = shlex.split(command)
-    return shlex.join(PureWindowsPath(word).name if _elsewhere(word) else word for word in words)
+    return shlex.join(map(_shown, shlex.split(command)))
+
+
+def _shown(word: str) -> str:
+    option, equals, value = word.rpartition("=")  # --dataset=FILE
+    return f"{option}{equals}{PureWindowsPath(value).name}" if _elsewhere(value) else word
 
 
 def _elsewhere(word: str) -> bool:

@@ -20,7 +20,7 @@ def verdict(evidence: Evidence, setting: Setting) -> str:
     populations = [arm for arm in arms if not METHODS[arm.method].is_sgd]
     first = _lexicase([arm for arm in populations if arm.method == "lexicase"], sgd, matched)
     second = _best(populations, matched) if matched else _unmatched(populations, sgd)
-    told = (first, second, _failed(arms))
+    told = (first, second, _failed(evidence, setting))
     return f"In short, for {setting}: {' '.join(sentence for sentence in told if sentence)}"
 
 
@@ -38,9 +38,14 @@ def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
     return " ".join(sentences)
 
 
-def _failed(arms: list[Arm]) -> str:
+def _failed(evidence: Evidence, setting: Setting) -> str:
     """What no mean shows: a method that fails with some seeds may look better than it is."""
-    told = [f"{arm.title} with {arm.failed} of {arm.failed + len(arm.runs)}" for arm in arms if arm.failed]
+    finished = {title: len(arm.runs) for title, arm in evidence.on(setting).items()}
+    told = [
+        f"{column.title} with {failed} of {failed + finished.get(column.title, 0)}"
+        for column, failed in evidence.failed.items()
+        if column.setting == setting
+    ]
     return f"Runs failed ({listed(told)} seeds tried) and are in no mean." if told else ""
 
 
@@ -50,7 +55,8 @@ def _ratio(arm: Arm, base: Arm) -> float:
 
 def _predicate(arm: Arm, base: Arm) -> str:
     """Whether the method is above the other, as far as the seeds tell."""
-    name = base.title.replace("SGD, equal samples", "SGD on equal samples")
+    decay = f" at weight decay {base.recipe.weight_decay:g}" if base.method in MATCHED else ""
+    name = f"SGD on equal samples{decay}" if decay else base.title
     difference = paired(arm.accuracies, base.accuracies)
     if difference is None:
         return f"cannot be compared with {name}, since no seed has both finished"
@@ -80,11 +86,13 @@ def _best(arms: list[Arm], matched: list[Arm]) -> str:
             "No method with a population has an interval against SGD on equal samples: more seeds are needed."
         )
     low, best = max(found, key=lambda pair: pair[0])  # the first of equals
-    told = "; it ".join(_predicate(best, base) for base in matched if comparable(best, base))
+    like = [base for base in matched if comparable(best, base)]
+    told = "; it ".join(_predicate(best, base) for base in like)
+    rivals = "SGD on equal samples" + (" at every weight decay tried" if len(like) > 1 else "")
     first = (
-        f"Of {len(found)} methods with a population the best supported against SGD on equal samples"
+        f"Of {len(found)} methods with a population the best supported against {rivals}"
         if low > 0
-        else f"None of {len(found)} methods with a population is shown to be above SGD on equal samples: the nearest"
+        else f"None of {len(found)} methods with a population is shown to be above {rivals}: the nearest"
     )
     return f"{first}, {best.title}, {told}; it was picked by these intervals themselves, and {_UNADJUSTED}."
 
