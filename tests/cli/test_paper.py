@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from gradlex.cli import main
+from gradlex.errors import InterruptedRun
 
 
 def command(*words, **options):
@@ -173,6 +175,23 @@ def test_a_run_that_fails_is_told_by_the_report_too(tmp_path):
     told = command("report", str(root))
     assert told.returncode == 0
     assert "runs of lexicase (seed 0 at generation 0 of 5 failed: " in " ".join(told.stdout.split())
+
+
+def test_what_has_failed_is_still_known_when_the_rest_is_interrupted(tmp_path, monkeypatch):
+    root = tmp_path / "root"
+    words = [*("compare", *QUICK), *("--methods", "sgd", "lexicase", "--seeds", "1", "--out", str(root))]
+
+    for failing in (0, 1):
+
+        def interrupted(jobs, *, watcher, failing=failing, **how):
+            watcher.failed(jobs[failing], f"number {failing} diverged.")
+            raise InterruptedRun(signal.SIGINT, "interrupted")
+
+        monkeypatch.setattr("gradlex.cli._experiment.run_jobs", interrupted)
+        with pytest.raises(SystemExit):
+            main(words)
+    plan = json.loads((root / "compare.json").read_text())
+    assert [run["failure"] for run in plan["runs"]] == ["number 0 diverged.", "number 1 diverged."]
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,30 @@ def test_options_of_a_selection_reach_only_the_methods_that_take_them():
     assert rules["average"] is rules["average-outer-0.5"] is None  # no selection is asked
 
 
+def test_options_of_a_promotion_and_an_outer_step_reach_only_the_methods_that_take_them():
+    grid = comparison("digits", "small-cnn")
+    methods = ("sgd", "lexicase", "survivors", "expected", "average-outer-0.5")
+    shared = grid.shared.replace(promotion_depth=10, promotion_cases=200, outer_nesterov=True)
+    cells = dataclasses.replace(grid, seeds=1, methods=methods, shared=shared).cells()
+    found = {
+        cell.method: (
+            cell.recipe.promotion_depth,
+            cell.recipe.promotion_cases,
+            cell.recipe.outer_nesterov,
+        )
+        for cell in cells
+    }
+    assert found == {
+        "sgd": (None, None, False),
+        "lexicase": (None, None, False),
+        "survivors": (10, None, False),
+        "expected": (None, 200, False),
+        "average-outer-0.5": (None, None, True),
+    }
+    for cell in cells:
+        resolve_method(cell.recipe, torch.device("cpu"))
+
+
 def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
     grid = comparison("digits", "small-cnn")
     grid = dataclasses.replace(grid, seeds=1, shared=grid.shared.replace(case_error="loss"))
@@ -170,6 +194,10 @@ def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
         (
             {"methods": ("sgd", "average"), "shared": Recipe(on_all_fail="survive")},
             "on_all_fail is no option",
+        ),
+        (
+            {"methods": ("sgd", "average"), "shared": Recipe(outer_nesterov=True)},
+            "outer_nesterov is no option",
         ),
     ],
 )

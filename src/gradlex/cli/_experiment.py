@@ -81,8 +81,14 @@ class Experiment:
                 named_problem(jobs[0].recipe, device=device, data_dir=data_dir), self.layers
             )
         plan = self._plan(jobs, layers)
-        plan.save()
-        progress = ExperimentProgress(jobs, at_once, self.root)
+        reasons = plan.earlier_failures()
+        plan.with_failures(reasons).save()
+
+        def failed(job: Job, reason: str) -> None:  # written at once: an interruption must not lose it
+            reasons[job.folder.name] = reason
+            plan.with_failures(reasons).save()
+
+        progress = ExperimentProgress(jobs, at_once, self.root, failed)
         with progress.bar:
             failures = run_jobs(
                 jobs,

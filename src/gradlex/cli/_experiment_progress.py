@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn
@@ -15,8 +15,10 @@ from gradlex.experiments import Job
 class ExperimentProgress:
     """Is told how the runs of an experiment get on (`gradlex.experiments.Watcher`), in the context of `bar`."""
 
-    def __init__(self, jobs: Sequence[Job], at_once: int, root: Path) -> None:
-        self._console = console()
+    def __init__(
+        self, jobs: Sequence[Job], at_once: int, root: Path, failed: Callable[[Job, str], None]
+    ) -> None:
+        self._console, self._failed = console(), failed
         self._started = time.monotonic()
         self._done = {job.folder: job.generations_done for job in jobs}
         self._all = {job.folder: job.recipe.require("generations") for job in jobs}
@@ -54,6 +56,7 @@ class ExperimentProgress:
 
     def failed(self, job: Job, reason: str) -> None:
         """Say that a run has failed; the others go on."""
+        self._failed(job, reason)
         self._all[job.folder] = self._done[job.folder]  # nothing more comes of it
         self._over(job, f"failed: {job.title}: {reason}")
 

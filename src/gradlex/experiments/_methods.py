@@ -38,9 +38,14 @@ class Method:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The selection's options that it can have."""
-        return () if self.averages else tuple(SELECTIONS[self.changes["selection"]].options)
+        """The options of its selection, its promotion and its outer step."""
+        selection = () if self.averages else tuple(SELECTIONS[self.changes["selection"]].options)
+        promotion = _PROMOTION_OPTIONS.get(self.changes.get("promotion", "winner"), ())
+        return *selection, *promotion, *(_OUTER_OPTIONS if "outer_momentum" in self.changes else ())
 
+
+_PROMOTION_OPTIONS = {"expected": ("promotion_cases",), "survivors": ("promotion_depth",)}
+_OUTER_OPTIONS = ("outer_nesterov",)
 
 _EXPECTED = {"selection": "lexicase", "promotion": "expected", "promotion_cases": EXPECTED_CASES}
 _AVERAGE = {"selection": "lexicase", "promotion": "average"}  # which asks no selection
@@ -78,27 +83,34 @@ _METHODS = (
     ),
 )
 
-_OPTIONS = {option for info in SELECTIONS.values() for option in info.options}
+_OPTIONS = {
+    *(option for info in SELECTIONS.values() for option in info.options),
+    *(option for options in _PROMOTION_OPTIONS.values() for option in options),
+    *_OUTER_OPTIONS,
+}
+_DEFAULTS = Recipe()
 
 METHODS = {method.name: method for method in _METHODS}
 
 
 def refuse_unused_options(shared: Recipe, methods: Sequence[str]) -> None:
-    """Refuse an option of a selection method that none of these methods has."""
+    """Refuse an option that none of these methods has."""
     taken = {option for name in methods for option in METHODS[name].options}
     for option in sorted(_OPTIONS - taken):
-        if getattr(shared, option) is not None:
+        if getattr(shared, option) != getattr(_DEFAULTS, option):
             raise InputError(f"{option} is no option of {', '.join(methods)}: leave it out.")
 
 
 def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
     """The recipe of one method, where SGD has `epochs` and a population of p has p + 1 times as many generations.
 
-    Options of a selection method reach only the methods that take them, and none where no selection is asked.
+    An option reaches only the methods that take it, and goes before the number that a method has by itself.
     """
     method = METHODS[name]
-    none: dict[str, Any] = {option: None for option in _OPTIONS if option not in method.options}
-    none |= {"case_error": "correct"} if method.averages else {}
-    none |= {"population": None, "momentum": None} if method.is_sgd else {}
+    own = {option: getattr(base, option) for option in method.options}
+    given = {option: value for option, value in own.items() if value != getattr(_DEFAULTS, option)}
+    left_out: dict[str, Any] = {option: getattr(_DEFAULTS, option) for option in _OPTIONS - own.keys()}
+    left_out |= {"case_error": "correct"} if method.averages else {}
+    left_out |= {"population": None, "momentum": None} if method.is_sgd else {}
     factor = 1 if method.is_sgd and not method.matched else (base.population or POPULATION) + 1
-    return base.replace(**none, **method.changes, generations=epochs * factor)
+    return base.replace(**{**left_out, **method.changes, **given}, generations=epochs * factor)

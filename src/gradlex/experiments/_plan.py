@@ -54,8 +54,19 @@ class Plan:
             self, runs=tuple(replace(planned, failure=reasons.get(planned.run)) for planned in self.runs)
         )
 
+    @property
+    def file(self) -> Path:
+        """ROOT/<name>.json."""
+        return self.root / f"{self.name}.json"
+
+    def earlier_failures(self) -> dict[str, str]:
+        """Why runs of this plan failed when they were last tried, by their names, as far as its file knows."""
+        earlier = stored_plan(self.file).runs if self.file.exists() else ()
+        names = {planned.run for planned in self.runs}
+        return {each.run: each.failure for each in earlier if each.failure is not None and each.run in names}
+
     def save(self) -> None:
-        """Write ROOT/<name>.json."""
+        """Write the plan's file."""
         self.root.mkdir(parents=True, exist_ok=True)
         content: dict[str, Any] = {
             "experiment": self.name,
@@ -64,10 +75,9 @@ class Plan:
             **({"layers": list(self.layers)} if self.layers else {}),
             "runs": [_plain(planned) for planned in self.runs],
         }
-        path = self.root / f"{self.name}.json"
-        temporary = path.with_suffix(".json.new")
+        temporary = self.file.with_suffix(".json.new")
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        temporary.replace(self.file)
 
 
 def _plain(planned: Planned) -> dict[str, Any]:
