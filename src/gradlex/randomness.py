@@ -23,10 +23,19 @@ class _Purpose(IntEnum):
     choice = 5
     samples = 6
     recalibration = 7
+    evaluation = 8
 
 
 Purpose: TypeAlias = Literal[
-    "initialisation", "split", "augmentation", "dropout", "cases", "choice", "samples", "recalibration"
+    "initialisation",
+    "split",
+    "augmentation",
+    "dropout",
+    "cases",
+    "choice",
+    "samples",
+    "recalibration",
+    "evaluation",
 ]
 
 

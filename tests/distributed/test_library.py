@@ -6,6 +6,10 @@ import json
 
 import pytest
 import safetensors.torch
+import torch.distributed as dist
+
+import gradlex
+from gradlex import InputError
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +68,12 @@ def test_what_several_workers_cannot_have_is_refused(name, told, folder):
 def test_training_leaves_the_environment_as_it_was(folder):
     before, after = json.loads((folder / "environment-variables.json").read_text())
     assert after == before
+
+
+def test_a_process_group_of_the_callers_that_knows_accelerators_only_is_refused(pictures, tiny_cnn, small):
+    dist.init_process_group("cuda:gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(InputError, match=r"cuda:gloo, has no backend .*'cpu:gloo,cuda:nccl'"):
+            gradlex.train(tiny_cnn(), pictures, small)
+    finally:
+        dist.destroy_process_group()

@@ -172,7 +172,7 @@ def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
     grid = dataclasses.replace(grid, seeds=1, shared=grid.shared.replace(case_error="loss"))
     kinds = {cell.method: cell.recipe.case_error for cell in grid.cells()}
     assert kinds["lexicase"] == kinds["expected"] == "loss"
-    assert kinds["average"] == "correct"
+    assert kinds["average"] == kinds["random"] == kinds["sgd"] == "correct"
     for cell in grid.cells():
         resolve_method(cell.recipe, torch.device("cpu"))
 

@@ -61,7 +61,7 @@ def test_an_unknown_optimizer_is_told_its_nearest_neighbour():
 )
 def test_an_option_that_is_not_the_optimizers_to_take_is_refused(options, told):
     with pytest.raises(InputError, match=told):
-        optimizer_keywords(Recipe(optimizer_options=options), "cpu")
+        optimizer_keywords(Recipe(optimizer_options=options))
 
 
 def test_an_option_that_the_optimizer_itself_refuses_is_told_with_its_reason():

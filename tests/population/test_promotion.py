@@ -15,13 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gradlex import Recipe
 from gradlex.population import (
     averaged,
-    batch_norm_statistics,
+    batch_norm_layers,
     export_state,
     make_optimizer,
     move_to_mean,
     moving_average,
     outer_step,
     pieces,
+    statistics_of,
 )
 
 
@@ -243,7 +244,6 @@ def test_a_mask_of_infinity_stays_one_in_every_mean():
 
 def test_the_statistics_of_batch_norm_are_found_by_name_also_when_it_is_the_whole_network():
     names = ("running_mean", "running_var", "num_batches_tracked")
-    assert batch_norm_statistics(nn.BatchNorm1d(3)) == set(names)
-    assert batch_norm_statistics(nn.Sequential(nn.Linear(1, 1), nn.BatchNorm2d(1), nn.GroupNorm(1, 1))) == {
-        f"1.{name}" for name in names
-    }
+    assert statistics_of(batch_norm_layers(nn.BatchNorm1d(3))) == set(names)
+    net = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm2d(1), nn.GroupNorm(1, 1))
+    assert statistics_of(batch_norm_layers(net)) == {f"1.{name}" for name in names}

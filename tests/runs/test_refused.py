@@ -123,6 +123,7 @@ RECIPES = {
         "tournament_size 3 is more than the population of 2",
     ),
     "an option's value": ({"selection": "downsampled-lexicase", "share": 1.5}, "share is a share.*got 1.5"),
+    "graded errors for nobody": ({"selection": "random", "case_error": "loss"}, "'random' looks at no case"),
     "graded errors never fail": ({"case_error": "loss", "on_all_fail": "random"}, "needs 0/1 errors"),
     "an optimizer's value": ({"optimizer_options": {"momentum": -1}}, "refused its settings.*momentum"),
     "nesterov without momentum": (

@@ -15,6 +15,7 @@ from gradlex.recipe import Recipe
 def settings(recipe: Recipe) -> Iterator[None]:
     """Compute with the recipe's threads and determinism inside, and with the settings of before afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.set_num_threads(1 if recipe.threads == "auto" else recipe.threads)
     if recipe.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
@@ -23,7 +24,7 @@ def settings(recipe: Recipe) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
 
 
 @contextmanager
@@ -32,8 +33,18 @@ def torch_generator(seed: int, device: torch.device) -> Iterator[None]:
     devices = [] if device.type == "cpu" else [device]
     kind = "cuda" if device.type == "cpu" else device.type
     with torch.random.fork_rng(devices=devices, device_type=kind):
-        torch.manual_seed(seed)
+        reseed(seed, device)
         yield
+
+
+def reseed(seed: int, device: torch.device) -> None:
+    """Seed what a network on this device draws from. torch.manual_seed would seed every other device too."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+    elif device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
 
 
 def autocast(recipe: Recipe, device: torch.device, *, swaps: bool = False) -> torch.autocast:

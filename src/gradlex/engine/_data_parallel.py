@@ -7,10 +7,13 @@ sees the whole batch, exists for CUDA only); the buffers of the group's first pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from gradlex.population import Batch
@@ -22,11 +25,30 @@ def as_bytes(tensor: Tensor) -> Tensor:
     return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
+def synchronised(model: nn.Module, group: dist.ProcessGroup | None) -> dict[str, _BatchNorm]:
+    """Make the model's batch norm see the group's whole batch; returned are the layers it had, by name."""
+    layers = model.named_modules(remove_duplicate=False)
+    before = {name: layer for name, layer in layers if isinstance(layer, _BatchNorm)}
+    nn.SyncBatchNorm.convert_sync_batchnorm(model, group)  # type: ignore[no-untyped-call]
+    return before
+
+
+def restore(model: nn.Module, layers: Mapping[str, _BatchNorm]) -> None:
+    """Put these layers back, with the weights and statistics of those that stand in their places."""
+    for name, layer in layers.items():
+        current = model.get_submodule(name)
+        tensors = (*current.named_parameters(recurse=False), *current.named_buffers(recurse=False))
+        for key, tensor in tensors:
+            setattr(layer, key, tensor)
+        model.set_submodule(name, layer)
+
+
 class DataParallel:
     """The processes of one candidate: a row of the device mesh."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
         self._group, self._device = group, device
+        self._replaced: dict[str, _BatchNorm] = {}
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
 
     def wrap(self, model: nn.Module, *, leaves_out: bool) -> nn.Module:
@@ -35,7 +57,7 @@ class DataParallel:
         DDP waits for the gradient of every parameter, unless it is told that the model leaves some of them out.
         """
         if self._device.type == "cuda":
-            model = nn.SyncBatchNorm.convert_sync_batchnorm(model, self._group)  # type: ignore[no-untyped-call]
+            self._replaced = synchronised(model, self._group)
         # The parent is the same everywhere already, and buffers agree at the end: DDP would send them before every
         # batch, and gloo does not send every type. (The attribute has one name in all versions; the keyword has not.)
         wrapped = DistributedDataParallel(
@@ -43,6 +65,10 @@ class DataParallel:
         )
         wrapped.broadcast_buffers = False
         return wrapped
+
+    def unwrap(self, model: nn.Module) -> None:
+        """Give the model the batch norm of one process again: a process group can be neither copied nor saved."""
+        restore(model, self._replaced)
 
     def part(self, inputs: Tensor, targets: Tensor) -> Batch:
         """This process's part of a batch; the whole of it where parts would be single samples."""

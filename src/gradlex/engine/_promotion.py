@@ -38,7 +38,12 @@ def promoted(
             [*(state[name] for name in worker.trainable), *(outer or {}).values()], parent, recipe
         )
     if recipe.recalibrate:
-        state = recalibrated(worker, state, recipe.recalibrate, parent.generation)
+        # Every process computes the statistics; those of one are taken, since another machine's last bits may differ.
+        found = recalibrated(worker, state, recipe.recalibrate, parent.generation)
+        state = {
+            name: tensor if tensor is state[name] else team.spread(choice.index, tensor, tensor)
+            for name, tensor in found.items()
+        }
     return Parent(
         generation=parent.generation + 1,
         state=state,

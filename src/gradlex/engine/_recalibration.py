@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from torch.optim.swa_utils import update_bn
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from gradlex.engine._context import settings, torch_generator
 from gradlex.engine._told import told
 from gradlex.engine._worker import Worker
-from gradlex.population import State, batch_norm_statistics, batches, install, moved
+from gradlex.population import (
+    State,
+    batch_norm_layers,
+    batches,
+    install,
+    moved,
+    statistics_of,
+    with_own_buffers,
+)
 from gradlex.randomness import stream, torch_seed
 
 
@@ -15,21 +27,44 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
     """The state with the statistics of `count` clean training batches, at most of every sample once.
 
     The batches are drawn anew for each generation (and `index`); every process draws the same ones and computes
-    them in full precision. A network without batch norm stays as it is.
+    them in full precision. Layers that stay in evaluation mode when the network trains keep what they have, and so
+    does a network without batch norm.
     """
     recipe, model, samples = worker.recipe, worker.model, worker.samples
     size = recipe.require("batch_size")
     drawn = stream(recipe.seed, "recalibration", generation, index).permutation(len(samples))[: count * size]
     seed = torch_seed(recipe.seed, "recalibration", generation, index)
-    buffers = {name for name, _ in model.named_buffers()}
-    # Parameters are shared, buffers copied: a forward pass in training may change those of other layers too.
-    own = {name: t.clone() if name in buffers else t for name, t in moved(state, worker.device).items()}
+    own = with_own_buffers(moved(state, worker.device), model)
     install(model, own)
+    model.train()
+    layers = {name: layer for name, layer in batch_norm_layers(model).items() if layer.training}
+    if not layers:
+        return state
     with (
         told(f"the recalibration after generation {generation}"),
         settings(recipe),
         torch_generator(seed, worker.device),  # dropout
+        torch.no_grad(),
+        _means_of_batches(layers.values()),
     ):
-        update_bn((samples.clean(indices)[0] for indices in batches(drawn, size)), model)
-    statistics = batch_norm_statistics(model)
+        for indices in batches(drawn, size):
+            model(samples.clean(indices)[0])
+    statistics = statistics_of(layers)
     return {name: own[name].to(t.device) if name in statistics else t for name, t in state.items()}
+
+
+@contextmanager
+def _means_of_batches(layers: Iterable[_BatchNorm]) -> Iterator[None]:
+    """Let these layers begin anew and take the plain mean over batches.
+
+    torch.optim.swa_utils.update_bn does this to all layers, and would wipe out what a frozen one has.
+    """
+    momenta = [(layer, layer.momentum) for layer in layers]
+    for layer, _ in momenta:
+        layer.reset_running_stats()
+        layer.momentum = None
+    try:
+        yield
+    finally:
+        for layer, momentum in momenta:
+            layer.momentum = momentum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlex.data import Samples
-from gradlex.engine._context import autocast, settings, torch_generator
+from gradlex.engine._context import autocast, reseed, settings, torch_generator
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.engine._told import told
 from gradlex.population import (
@@ -22,13 +23,16 @@ from gradlex.population import (
     all_finite,
     batches,
     capture,
+    channels_last,
     copy,
     export_state,
     import_state,
     install,
     make_optimizer,
     moved,
+    same_buffers,
     subgd,
+    with_own_buffers,
 )
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import Recipe
@@ -78,9 +82,7 @@ class Worker:
         offload: bool = False,
         watch: Callable[[], None] | None = None,
     ) -> None:
-        self.model = model.to(device)
-        if any(p.ndim == 4 for p in model.parameters()):
-            self.model = self.model.to(memory_format=torch.channels_last)
+        self.model = channels_last(model.to(device))
         self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
         self.parallel, self._watch = parallel, watch or (lambda: None)
         self._home = torch.device("cpu") if offload else device
@@ -139,11 +141,24 @@ class Worker:
             return table
         return self._errors(states, cases)
 
+    def finished(self, state: State) -> nn.Module:
+        """The network with this state, an ordinary module in evaluation mode; nothing is trained afterwards."""
+        if self.parallel is not None:
+            self.parallel.unwrap(self.model)
+        install(self.model, state)
+        return self.model.eval()
+
     def evaluate(self, state: State, samples: Samples) -> Evaluation:
         """Accuracy and mean loss on clean samples, in full precision: the way the returned model computes."""
-        install(self.model, moved(state, self.device))
-        self.model.eval()
-        with told("the evaluation"), settings(self.recipe), torch.inference_mode():
+        seed = torch_seed(self.recipe.seed, "evaluation")
+        with (
+            told("the evaluation"),
+            settings(self.recipe),
+            torch_generator(seed, self.device),
+            torch.inference_mode(),
+            self._asking([state]) as (own,),
+        ):
+            install(self.model, own)
             # One table for all batches: small tensors kept between a loop's large ones let the heap grow.
             scores = torch.empty(-(-len(samples) // EVALUATION_BATCH), 2, device=self.device)
             clean = self._clean(samples, np.arange(len(samples)))
@@ -154,7 +169,8 @@ class Worker:
 
     def _leaves_out(self) -> bool:
         """Whether training does without some trainable parameter, found by showing the model two samples."""
-        before = copy(capture(self.model))
+        before = capture(self.model)
+        install(self.model, copy(before))  # local workers have the model in memory that they share
         trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.model.train()
         with told("the first batch"), settings(self.recipe), torch_generator(0, self.device):
@@ -165,23 +181,40 @@ class Worker:
         return any(gradient is None for gradient in gradients)
 
     def _errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
-        self.model.eval()
         # A batch is prepared once for all candidates that lie on the device; those on the host come one by one.
         groups = [states] if self._together else [[state] for state in states]
-        with settings(self.recipe), torch.inference_mode(), autocast(self.recipe, self.device, swaps=True):
+        with (
+            settings(self.recipe),
+            torch_generator(0, self.device),
+            torch.inference_mode(),
+            autocast(self.recipe, self.device, swaps=True),
+        ):
             table = torch.cat([self._asked_together(group, cases) for group in groups]).float().cpu().numpy()
         return np.where(np.isfinite(table), table, np.float32(np.inf))
 
     def _asked_together(self, states: Sequence[State], cases: Indices) -> Tensor:
-        present = [moved(state, self.device) for state in states]
         table = torch.empty(len(states), len(cases), device=self.device)
         done = 0
-        for inputs, targets in self._clean(self.samples, cases):
-            for row, state in zip(table, present, strict=True):
-                install(self.model, state)
-                row[done : done + len(targets)] = self.task.errors(self._asked(inputs), targets)
-            done += len(targets)
+        with self._asking(states) as present:
+            for inputs, targets in self._clean(self.samples, cases):
+                seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
+                for row, state in zip(table, present, strict=True):
+                    install(self.model, state)
+                    reseed(
+                        seed, self.device
+                    )  # a network that is random even now is so alike for all candidates
+                    row[done : done + len(targets)] = self.task.errors(self._asked(inputs), targets)
+                done += len(targets)
         return table
+
+    @contextmanager
+    def _asking(self, states: Sequence[State]) -> Iterator[list[State]]:
+        """The states to ask, in evaluation mode: asking changes neither them nor the module, whatever it does."""
+        self.model.eval()
+        with torch.inference_mode(False):  # what is installed in the module must be of use in training too
+            own = [with_own_buffers(moved(state, self.device), self.model) for state in states]
+        with same_buffers(self.model):
+            yield own
 
     def _augmented(self, subset: Indices, generation: int, index: int) -> Iterator[Batch]:
         rng = stream(self.recipe.seed, "augmentation", generation, index)

@@ -14,6 +14,7 @@ from gradlex.errors import InputError
 from gradlex.experiments._grid import Cell
 from gradlex.experiments._prepare import Job
 from gradlex.models import MODELS
+from gradlex.population import channels_last
 from gradlex.recipe import Recipe
 from gradlex.runs import build_model, native_bfloat16
 
@@ -64,7 +65,7 @@ def _seconds_a_sample(
     half = recipe.precision == "bfloat16" or (recipe.precision == "auto" and half)
     inputs = torch.zeros(_BATCH, *shape, device=device)
     if len(shape) == 3:  # pictures
-        model = model.to(memory_format=torch.channels_last)
+        model = channels_last(model)
         inputs = inputs.to(memory_format=torch.channels_last)
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if recipe.threads == "auto" else recipe.threads)

@@ -37,6 +37,11 @@ class Method:
         return self.changes.get("promotion") == "average"
 
     @property
+    def asks(self) -> bool:
+        """Whether candidates are asked about cases."""
+        return SELECTIONS[self.changes["selection"]].asks and not self.averages
+
+    @property
     def options(self) -> tuple[str, ...]:
         """The options of its selection, its promotion and its outer step."""
         selection = () if self.averages else tuple(SELECTIONS[self.changes["selection"]].options)
@@ -110,7 +115,7 @@ def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
     own = {option: getattr(base, option) for option in method.options}
     given = {option: value for option, value in own.items() if value != getattr(_DEFAULTS, option)}
     left_out: dict[str, Any] = {option: getattr(_DEFAULTS, option) for option in _OPTIONS - own.keys()}
-    left_out |= {"case_error": "correct"} if method.averages else {}
+    left_out |= {} if method.asks else {"case_error": "correct"}
     left_out |= {"population": None, "momentum": None} if method.is_sgd else {}
     factor = 1 if method.is_sgd and not method.matched else (base.population or POPULATION) + 1
     return base.replace(**{**left_out, **method.changes, **given}, generations=epochs * factor)

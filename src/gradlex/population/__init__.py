@@ -17,7 +17,17 @@ if TYPE_CHECKING:
         optimizer_keywords,
     )
     from gradlex.population._promotion import averaged, move_to_mean, moving_average, outer_step, pieces
-    from gradlex.population._state import batch_norm_statistics, capture, copy, install, moved
+    from gradlex.population._state import (
+        batch_norm_layers,
+        capture,
+        channels_last,
+        copy,
+        install,
+        moved,
+        same_buffers,
+        statistics_of,
+        with_own_buffers,
+    )
     from gradlex.population._subgd import Batch, all_finite, subgd
 
 __all__ = [
@@ -28,9 +38,10 @@ __all__ = [
     "State",
     "all_finite",
     "averaged",
-    "batch_norm_statistics",
+    "batch_norm_layers",
     "batches",
     "capture",
+    "channels_last",
     "copy",
     "export_state",
     "import_state",
@@ -42,14 +53,27 @@ __all__ = [
     "optimizer_keywords",
     "outer_step",
     "pieces",
+    "same_buffers",
     "split",
+    "statistics_of",
     "subgd",
+    "with_own_buffers",
 ]
 
 _MODULES = {
     "_optimizer": ("export_state", "import_state", "make_optimizer", "optimizer_keywords"),
     "_promotion": ("averaged", "move_to_mean", "moving_average", "outer_step", "pieces"),
-    "_state": ("batch_norm_statistics", "capture", "copy", "install", "moved"),
+    "_state": (
+        "batch_norm_layers",
+        "capture",
+        "channels_last",
+        "copy",
+        "install",
+        "moved",
+        "same_buffers",
+        "statistics_of",
+        "with_own_buffers",
+    ),
     "_subgd": ("Batch", "all_finite", "subgd"),
 }
 __getattr__ = lazy_attributes(

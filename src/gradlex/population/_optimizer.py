@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,8 +34,8 @@ def find_optimizer(name: str) -> type[Optimizer]:
     return found
 
 
-def optimizer_keywords(recipe: Recipe, device_type: str) -> dict[str, Any]:
-    """The keywords, but for the rate, that the recipe's optimizer is made with; refused where they do not fit."""
+def optimizer_keywords(recipe: Recipe) -> dict[str, Any]:
+    """The keywords, but for the rate, that the recipe gives its optimizer; refused where they do not fit."""
     accepted = inspect.signature(find_optimizer(recipe.optimizer)).parameters
     options: dict[str, Any] = dict(recipe.optimizer_options)
     for key in options:
@@ -62,22 +62,29 @@ def optimizer_keywords(recipe: Recipe, device_type: str) -> dict[str, Any]:
         options["momentum"] = 0.0
     elif recipe.optimizer.lower() == "sgd":
         options.setdefault("momentum", 0.9)
-    if "fused" in accepted and "foreach" not in options and device_type in ("cpu", "cuda"):
-        # On a processor a fused step walks storages side by side, so a parameter, its gradient and its state must
-        # have one memory format. Autograd sees to the gradient's, and whoever restores a state to the state's.
-        options.setdefault("fused", True)
     return options
 
 
 def make_optimizer(recipe: Recipe, model: nn.Module, lr: float, device_type: str) -> Optimizer:
     """A fresh optimizer over the model's trainable parameters."""
     trainable = [p for p in model.parameters() if p.requires_grad]
+    found, options = find_optimizer(recipe.optimizer), optimizer_keywords(recipe)
+    if _can_be_fused(found, trainable, device_type) and "foreach" not in options:
+        options.setdefault("fused", True)
     try:
-        return find_optimizer(recipe.optimizer)(  # type: ignore[call-arg]  # lr is a keyword of every subclass
-            trainable, lr=lr, **optimizer_keywords(recipe, device_type)
-        )
+        return found(trainable, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
     except (TypeError, ValueError, RuntimeError) as error:  # torch's own checks of its keywords
         raise InputError(f"optimizer {recipe.optimizer!r} refused its settings: {error}") from error
+
+
+def _can_be_fused(optimizer: type[Optimizer], parameters: Sequence[Tensor], device_type: str) -> bool:
+    """Whether one kernel can take the whole step.
+
+    On a processor it walks storages side by side, so a parameter, its gradient and its state must have one memory
+    format. Autograd sees to the gradient's, and whoever restores a state to the state's.
+    """
+    takes = "fused" in inspect.signature(optimizer).parameters and device_type in ("cpu", "cuda")
+    return takes and all(parameter.is_floating_point() for parameter in parameters)
 
 
 def export_state(optimizer: Optimizer, model: nn.Module, home: torch.device) -> OptimizerState:

@@ -18,6 +18,10 @@ _PIECE = 1 << 20
 """Elements that are computed at once, so that a large tensor needs no large copies of itself in float64."""
 
 
+_COUNTED = ("step", "eta", "mu", "mu_product")
+"""What torch's optimizers keep of how far they have come: the same for all, or the largest weight's."""
+
+
 def averaged(state: State, optimizer: OptimizerState | None) -> dict[tuple[str, ...], Tensor]:
     """Every tensor of a candidate that a mean is taken of, by its place.
 
@@ -28,7 +32,8 @@ def averaged(state: State, optimizer: OptimizerState | None) -> dict[tuple[str, 
     }
     for name, values in (optimizer or {}).items():
         for key, value in values.items():
-            if isinstance(value, Tensor) and _fractional(value) and (value.ndim or not state[name].ndim):
+            follows = isinstance(value, Tensor) and (value.ndim or not state[name].ndim)
+            if follows and key not in _COUNTED and _fractional(value):
                 found["optimizer", name, key] = value
     return {place: tensor for place, tensor in found.items() if tensor.numel()}
 

@@ -6,6 +6,9 @@ graph that holds them stays valid; only the storage behind them changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -32,14 +35,54 @@ def moved(state: State, device: torch.device) -> State:
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 
-def batch_norm_statistics(module: nn.Module) -> set[str]:
-    """The names of the buffers that batch norm estimates from its batches."""
+def with_own_buffers(state: State, module: nn.Module) -> State:
+    """The state for passes that may change the module's buffers: copies of them, and the parameters shared."""
+    buffers = {name for name, _ in module.named_buffers()}
+    return {name: tensor.clone() if name in buffers else tensor for name, tensor in state.items()}
+
+
+@contextmanager
+def same_buffers(module: nn.Module) -> Iterator[None]:
+    """Put the module's buffers back afterwards: a pass may put other tensors, of inference mode, in their place."""
+    before = [
+        (layer, name, buffer)
+        for layer in module.modules()
+        for name, buffer in layer.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        for layer, name, buffer in before:
+            setattr(layer, name, buffer)
+
+
+def batch_norm_layers(module: nn.Module) -> dict[str, nn.modules.batchnorm._BatchNorm]:
+    """The layers that estimate statistics from their batches, by name."""
     return {
-        f"{prefix}.{name}" if prefix else name
-        for prefix, layer in module.named_modules()
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        name: layer
+        for name, layer in module.named_modules()
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is not None
+    }
+
+
+def statistics_of(layers: Iterable[str]) -> set[str]:
+    """The names of the buffers that these batch-norm layers estimate."""
+    return {
+        f"{layer}.{name}" if layer else name
+        for layer in layers
         for name in ("running_mean", "running_var", "num_batches_tracked")
     }
+
+
+def channels_last(module: nn.Module) -> nn.Module:
+    """The module with its four-dimensional tensors in the memory format that convolutions of pictures are fastest in.
+
+    `module.to(memory_format=...)` would refuse one that has tensors of five dimensions too.
+    """
+    for tensor in tensors(module).values():
+        if tensor.ndim == 4:
+            tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
+    return module
 
 
 def install(module: nn.Module, state: State) -> None:

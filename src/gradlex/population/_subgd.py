@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gradlex.population._state import batch_norm_layers, statistics_of
+
 
 class Batch(NamedTuple):
     """What one gradient step is computed from, or this process's part of it."""
@@ -31,6 +33,7 @@ def subgd(
     """Take one step a batch; return the mean loss over the subset's samples, still on the device."""
     total: Tensor | float = 0.0
     samples = 0.0
+    optimizer.zero_grad(set_to_none=True)  # the caller's model may have gradients
     for batch in batches:
         with precision:
             value = loss(model(batch.inputs), batch.targets)
@@ -45,6 +48,14 @@ def subgd(
 
 
 def all_finite(model: nn.Module, loss: Tensor) -> bool:
-    """Whether a trained candidate is usable: its mean loss and every weight are finite."""
-    checks = [torch.isfinite(loss).all(), *(torch.isfinite(p).all() for p in model.parameters())]
+    """Whether a trained candidate is usable: its mean loss and all that training has changed are finite.
+
+    What it does not change may be infinite, a mask for example.
+    """
+    buffers, statistics = dict(model.named_buffers()), statistics_of(batch_norm_layers(model))
+    trained = [
+        *(parameter for parameter in model.parameters() if parameter.requires_grad),
+        *(buffer for name, buffer in buffers.items() if name in statistics),
+    ]
+    checks = [torch.isfinite(tensor).all() for tensor in (loss, *trained)]
     return bool(torch.stack([check.to(loss.device) for check in checks]).all())

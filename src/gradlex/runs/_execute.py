@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gradlex.engine import Evaluation, PopulationEngine, Worker
 from gradlex.errors import InterruptedRun
 from gradlex.evolve import evolve
-from gradlex.population import Parent, State, install, make_optimizer
+from gradlex.population import Parent, State, make_optimizer
 from gradlex.runs._execution import Execution
 from gradlex.runs._final import shown_parent, with_state
 from gradlex.runs._folder import RunFolder
@@ -64,25 +64,24 @@ def execute(
         )
         worker, parent = _generations(member, journal, execution, interrupts, callback)
         result = result_of(member.problem, worker, parent, journal) if member.team.leads else {}
-        install(worker.model, parent.state)
-        worker.model.eval()
+        model = worker.finished(parent.state)
         states = {"model.safetensors": parent.state, "ema.safetensors": parent.ema}
         journal.finish(
             {
-                name: functools.partial(weights_bytes, worker.model, state)
+                name: functools.partial(weights_bytes, model, state)
                 for name, state in states.items()
                 if state is not None
             },
             result,
         )
     return Run(
-        model=worker.model,
+        model=model,
         recipe=member.problem.recipe,
         generations=journal.records,
         result=result,
         normalization=problem.normalization,
         path=folder.path if folder is not None else None,
-        ema=None if parent.ema is None else with_state(worker.model, parent.ema),
+        ema=None if parent.ema is None else with_state(model, parent.ema),
     )
 
 

@@ -29,7 +29,6 @@ def shown_parent(worker: Worker, parent: Parent) -> Parent:
 
 def with_state(model: nn.Module, state: State) -> nn.Module:
     """A network like this one with another state."""
-    groups = (layer.process_group for layer in model.modules() if isinstance(layer, nn.SyncBatchNorm))
-    twin = copy.deepcopy(model, {id(group): group for group in groups})  # a process group cannot be copied
+    twin = copy.deepcopy(model)
     install(twin, state)
     return twin

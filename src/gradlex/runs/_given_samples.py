@@ -102,7 +102,7 @@ def as_tensor(given: Any, name: str) -> Tensor:
     """An array or tensor as a tensor; copied only where torch could not share it (reversed, read-only)."""
     try:
         shared = (
-            given
+            given.detach()
             if isinstance(given, Tensor)
             else torch.from_numpy(np.require(given, requirements=["C", "W"]))
         )

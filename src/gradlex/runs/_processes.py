@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
-from gradlex.errors import RunError
+from gradlex.errors import InputError, RunError
 from gradlex.runs._agreement import adopted, agreed_recipe
 from gradlex.runs._local_workers import started
 from gradlex.runs._members import PATIENCE, Member, backend, launched, placed
@@ -39,7 +39,9 @@ def members(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
 def _launched(problem: Problem) -> Iterator[Member]:
     outer = dist.is_initialized()
     try:
-        if not outer:
+        if outer:
+            _refuse_devices_only()
+        else:
             _join(problem.device)
         recipe = agreed_recipe(problem)
         share_copy(problem)
@@ -51,6 +53,15 @@ def _launched(problem: Problem) -> Iterator[Member]:
     finally:
         if not outer and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _refuse_devices_only() -> None:
+    """Refuse the caller's own process group where numbers cannot travel from one processor to another."""
+    if "cpu:" not in dist.get_backend_config():
+        raise InputError(
+            f"the process group that this program has made, {dist.get_backend_config()}, has no backend for tensors on "
+            "the processor: make it with torch.distributed.init_process_group('cpu:gloo,cuda:nccl')."
+        )
 
 
 def _lost_connection(error: RuntimeError) -> bool:

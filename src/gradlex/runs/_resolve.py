@@ -118,7 +118,11 @@ def _selection_options(recipe: Recipe) -> Recipe:
 
 
 def _refuse_unasked(recipe: Recipe) -> None:
-    """Refuse options of a selection that promotion average never asks; what they are resolved to may stand."""
+    """Refuse options of a selection that looks at no case, or is never asked; what they are resolved to may stand."""
+    if not SELECTIONS[recipe.selection].asks and recipe.case_error != "correct":
+        raise InputError(
+            f"case_error {recipe.case_error!r} is for selection; {recipe.selection!r} looks at no case: leave it out."
+        )
     if recipe.promotion != "average":
         return
     plain = _selection_options(recipe.replace(case_error="correct", **dict.fromkeys(_OPTIONS)))

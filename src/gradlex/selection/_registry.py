@@ -31,6 +31,8 @@ from gradlex.selection._protocol import Choice, Indices, Selection
 from gradlex.selection._random import random, random_probabilities
 from gradlex.selection._tournament import tournament, tournament_probabilities
 
+_NOTHING = "nothing"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionInfo:
@@ -47,6 +49,11 @@ class SelectionInfo:
     """`parents(table, k, rng, **options)`: many from one table. None: they are drawn by the probabilities."""
     probabilities: Callable[..., Probabilities | None] | None = None
     """`probabilities(table, **options)`: the exact chances. None: there is no exact or closed form."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the method looks at any error."""
+        return self.sees != _NOTHING
 
     @property
     def exact(self) -> bool:
@@ -130,14 +137,14 @@ _INFOS = (
         name="random",
         strategy=random,
         paper="Ding & Spector 2022, Table 2",
-        sees="nothing",
+        sees=_NOTHING,
         probabilities=random_probabilities,
     ),
     SelectionInfo(
         name="sgd",
         strategy=random,
         paper="the baseline: one candidate, inherited momentum",
-        sees="nothing",
+        sees=_NOTHING,
     ),
 )
 
