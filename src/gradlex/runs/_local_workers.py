@@ -11,6 +11,7 @@ import functools
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -100,17 +101,21 @@ def _worker(
         if os.getppid() != leader:
             raise SystemExit(1)
 
+    code = 0
     try:
         _meet(rank, workers, folder, problem.device, watch)
         follow(placed(problem, rank, watch))
+        dist.destroy_process_group()
     except InterruptedRun:  # rank 0 says so
         pass
     except (RunError, InputError) as error:
         sender.send((time.time(), str(error)))
-        raise SystemExit(1) from error
-    except RuntimeError as error:  # a lost connection: the process that died has the error to tell
-        raise SystemExit(_LOST) from error
-    dist.destroy_process_group()
+        code = 1
+    except RuntimeError:  # a lost connection: the process that died has the error to tell
+        code = _LOST
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)  # now: at the interpreter's own end a thread of torch's sometimes aborts the process
 
 
 class _WorkerDied(RunError):
