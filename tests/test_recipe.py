@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -49,7 +50,9 @@ def _recipes():
         generations=st.none() | st.integers(1, 10**6),
         lr=st.floats(1e-9, 1e9),
         weight_decay=st.floats(0, 1e3),
-        optimizer_options=st.dictionaries(st.text(), st.booleans() | st.floats(allow_nan=False)),
+        optimizer_options=st.dictionaries(
+            st.text(), st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+        ),
         augment=st.none() | st.just("crop4,flip"),
         threads=st.just("auto") | st.integers(1, 64),
         seed=st.integers(0, 2**128),
@@ -202,7 +205,9 @@ def test_a_switch_is_true_or_false(field, value):
         Recipe(**{field: value})
 
 
-@pytest.mark.parametrize("options", [None, [("nesterov", True)], "nesterov=true"])
+@pytest.mark.parametrize(
+    "options", [None, [("nesterov", True)], "nesterov=true", {"momentum": np.float32(0.9)}]
+)
 def test_optimizer_options_must_be_a_mapping(options):
     with pytest.raises(InputError, match="optimizer_options must be a mapping"):
         Recipe(optimizer_options=options)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from gradlex._checks import number, plain, whole
 from gradlex.errors import InputError, unknown_name
 
 Momentum = Literal["none", "reset", "inherit"]
@@ -120,21 +120,21 @@ class Recipe:
         """Refuse what no run can have; what depends on the data or the model is checked when those are known."""
         for name in _COUNTS:
             if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), least=1)
+                whole(name, getattr(self, name), least=1)
         for name in ("seed", "recalibrate", "recalibrate_final"):
-            _whole(name, getattr(self, name), least=0)
+            whole(name, getattr(self, name), least=0)
         if self.threads != "auto":
-            _whole("threads", self.threads, least=1)
+            whole("threads", self.threads, least=1)
             if self.threads > _MOST_THREADS:
                 raise InputError(f"threads must be at most {_MOST_THREADS}, got {self.threads}.")
-        _number("lr", self.lr, above=0)
-        _number("width", self.width, above=0)
-        _number("weight_decay", self.weight_decay, least=0)
-        _number("outer_lr", self.outer_lr, above=0)
-        _number("outer_momentum", self.outer_momentum, least=0, below=1)
+        number("lr", self.lr, above=0)
+        number("width", self.width, above=0)
+        number("weight_decay", self.weight_decay, least=0)
+        number("outer_lr", self.outer_lr, above=0)
+        number("outer_momentum", self.outer_momentum, least=0, below=1)
         for name in ("test_fraction", "ema"):
             if getattr(self, name) is not None:
-                _number(name, getattr(self, name), above=0, below=1)
+                number(name, getattr(self, name), above=0, below=1)
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed and not (value is None and name in _OPEN_CHOICES):
@@ -207,7 +207,10 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         ("compile", "deterministic", "outer_nesterov"), (lambda v: isinstance(v, bool), "True or False")
     ),
-    "optimizer_options": (lambda v: isinstance(v, Mapping), "a mapping from keywords to values"),
+    "optimizer_options": (
+        lambda v: isinstance(v, Mapping) and plain(v),
+        "a mapping from keywords to plain values",
+    ),
 }
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -220,31 +223,3 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "promotion": get_args(Promotion),
 }
 _OPEN_CHOICES = ("momentum", "on_all_fail", "epsilon_mode")
-
-
-def _whole(name: str, value: Any, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-
-
-def _number(
-    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, below: float = math.inf
-) -> None:
-    fits = (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) <= sys.float_info.max  # not isfinite, which a huge int overflows
-        and value >= least
-        and above < value < below
-    )
-    if not fits:
-        limits = [
-            text
-            for limit, text in (
-                (least, f"at least {least:g}"),
-                (above, f"above {above:g}"),
-                (below, f"below {below:g}"),
-            )
-            if math.isfinite(limit)
-        ]
-        raise InputError(f"{name} must be a finite number {' and '.join(limits)}, got {value!r}.")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import stat
 
 import pytest
 
+import gradlex
+from gradlex import RunError
 from gradlex.cli import main
 
 ALONE = ("--workers", 1)
@@ -122,3 +127,24 @@ def test_a_log_on_a_full_disk_is_no_traceback(monkeypatch, capsys, tmp_path):
         )
     assert caught.value.code == 1
     assert capsys.readouterr().err == "gradlex: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "goes_on"), [(errno.EINVAL, True), (errno.ENOTSUP, True), (errno.EIO, False)]
+)
+def test_a_file_system_that_flushes_files_only_is_good_enough(
+    number, goes_on, pictures, tiny_cnn, small, monkeypatch, tmp_path
+):
+    flush = os.fsync
+
+    def files_only(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    if goes_on:
+        assert gradlex.train(tiny_cnn(), pictures, small, out=tmp_path / "run").path == tmp_path / "run"
+    else:
+        with pytest.raises(RunError, match="could not be written"):
+            gradlex.train(tiny_cnn(), pictures, small, out=tmp_path / "run")

@@ -56,8 +56,7 @@ def test_a_device_that_this_machine_lacks_is_refused_until_another_is_named(run,
     assert f"{run} was computed on hpu:63, which this machine lacks: go on with --device cpu" in done.err
     assert contents(run) == before
     done = forks.run("resume", run, *ALONE, "--device", "cpu")
-    assert "computed on hpu with torch" in done.out
-    assert "goes on on cpu" in done.out
+    assert "the run goes on with device cpu in place of hpu: the last bits may differ" in done.out
     assert environment(run)["device"] == "cpu"
 
 
@@ -80,7 +79,7 @@ def test_another_torch_is_told_once_and_goes_on(command, run, forks, train, undi
     child = forks.start(*again, faults=[fault(run, "train", 5)])
     child.wait()
     (told,) = (line for line in child.out.splitlines() if "may differ" in line)
-    assert "computed on cpu with torch 0.4.1 and goes on on cpu with torch" in told
+    assert f"goes on with torch {torch.__version__} in place of 0.4.1: the last bits may differ" in told
     assert "may differ" not in forks.run(*again).out
     assert outcome(run) == outcome(undisturbed)
 
@@ -89,3 +88,27 @@ def test_a_finished_run_is_told_nothing_of_its_machine(undisturbed, forks, tmp_p
     shutil.copytree(undisturbed, tmp_path / "run")
     environment(tmp_path / "run", torch="0.4.1")
     assert "may differ" not in forks.run("resume", tmp_path / "run", *ALONE).out
+
+
+def test_another_processor_numpy_or_gradlex_is_told_by_name(run, forks):
+    environment(run, processor="Another One", numpy="1.0", gradlex="0.0.1")
+    done = forks.run("resume", run, *ALONE)
+    for told in ("in place of Another One", "in place of 1.0", "in place of 0.0.1"):
+        assert told in done.out
+
+
+def test_a_run_of_more_workers_than_candidates_goes_on_with_as_many(forks, train, fault, outcome, tmp_path):
+    shared = (*train[:1], "--selection", "sgd", *train[1:7], *train[9:13], "--threads", 1, "--workers", 2)
+    for name in ("whole", "cut"):
+        faults = [fault(tmp_path / name, "train", 4)] if name == "cut" else []
+        forks.start(*shared, "--out", tmp_path / name, faults=faults).wait()
+    assert not (tmp_path / "cut" / "result.json").exists()
+    done = forks.run("resume", tmp_path / "cut")
+    assert environment(tmp_path / "cut")["workers"] == 2
+    assert "may differ" not in done.out
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_another_share_of_batches_is_told(run, forks):
+    environment(run, workers=6)
+    assert "data-parallel groups of 1 in place of 2" in forks.run("resume", run, *ALONE).out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import shutil
 
 import pytest
@@ -318,3 +320,54 @@ def test_a_resumed_run_gives_the_same_tensors_in_the_same_memory_formats(picture
         found = run.model.state_dict()[name]
         assert torch.equal(found, tensor)
         assert found.stride() == tensor.stride()
+
+
+def test_a_recipe_that_was_changed_is_refused_and_nothing_is_touched(pictures, contents, stopped, tmp_path):
+    with stopped(after=3) as callback:
+        train(tmp_path, pictures, {}, callback=callback)
+    path = tmp_path / "recipe.json"
+    good = path.read_text()
+    for old, new in (('"lr": 0.1', '"lr": 0.5'), ('"generations": 6', '"generations": 9')):
+        assert old in good
+        path.write_text(good.replace(old, new))
+        stored, before = Recipe.from_dict(json.loads(path.read_text())["recipe"]), contents(tmp_path)
+        with pytest.raises(InputError, match=r"recipe\.json is not what it was"):
+            train(tmp_path, pictures, {"lr": stored.lr, "generations": stored.generations}, resume=True)
+        assert contents(tmp_path) == before
+    path.write_text(good)
+    train(tmp_path, pictures, {}, resume=True)
+
+
+def test_a_run_stays_in_its_folder_when_the_program_changes_its_directory(
+    pictures, outcome, contents, tmp_path, monkeypatch
+):
+    train(tmp_path / "elsewhere" / "run", pictures, {})
+    before = contents(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    train("run", pictures, {}, callback=lambda record: os.chdir(tmp_path / "elsewhere"))
+    assert contents(tmp_path / "elsewhere") == before
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "elsewhere" / "run")
+
+
+def test_a_finished_run_gives_back_the_result_it_has_stored(pictures, tmp_path):
+    first = train(tmp_path, pictures, {})
+    assert train(tmp_path, pictures, {}, resume=True).result == first.result
+
+
+def test_a_loss_that_is_no_number_is_null_in_the_files(pictures, tmp_path):
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, x):
+            outputs = self.head(x.flatten(1))
+            return outputs if self.training else outputs * math.nan
+
+    recipe = Recipe(population=2, generations=2, batch_size=8, threads=1, selection="random")
+    gradlex.train(Broken(), pictures, recipe, test=pictures, out=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "evaluations.jsonl").read_text().splitlines()]
+    assert lines[-1]["test_loss"] is None
+    assert json.loads((tmp_path / "result.json").read_text())["train_loss"] is None
+    again = gradlex.train(Broken(), pictures, recipe, test=pictures, out=tmp_path, resume=True)
+    assert math.isnan(again.generations[-1].evaluation.loss)

@@ -13,6 +13,7 @@ import tyro
 
 from gradlex._version import __version__
 from gradlex.cli import _arguments, _evaluate, _lists, _paper, _train
+from gradlex.cli._console import open_streams
 from gradlex.errors import InputError, InterruptedRun, RunError
 
 _COMMANDS = {
@@ -35,6 +36,7 @@ _DESCRIPTION = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
+    open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in (["--version"], ["-V"]):
         print(f"gradlex {__version__}")

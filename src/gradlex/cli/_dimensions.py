@@ -93,7 +93,7 @@ class Carried:
 
 def _check_fields(recipe: Mapping[str, Any]) -> None:
     known = {f.name for f in dataclasses.fields(Recipe)}
-    methods = {name for method in METHODS.values() for name in method.changes}
+    methods = {name for method in METHODS.values() for name in method.changes if name not in method.options}
     for name in recipe:
         if name not in known:
             raise unknown_name("recipe field", name, known)

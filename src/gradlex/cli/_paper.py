@@ -49,7 +49,8 @@ def paper(
     if experiment != "figure2" and (layers or first or second):
         raise InputError(f"layers, first and second belong to figure2, not to {experiment}: leave them out.")
     if first or second:
-        if (datasets, models, scale, dimensions) != ((), (), "smoke", Dimensions()) or carried.listing:
+        runs = dataclasses.replace(carried, out=None, device="auto", data_dir=None)
+        if (datasets, models, scale, dimensions, runs) != ((), (), "smoke", Dimensions(), Carried()):
             raise InputError("--first and --second compare finished runs: leave out what tells which to run.")
         compare_runs(first, second, layers, carried)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -47,16 +48,17 @@ def train(
         placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
         data_dir: Where downloaded datasets are kept. None: the user's cache folder.
     """
-    from gradlex.runs import RunFolder, continued, find_device
+    from gradlex.runs import RunFolder, continued, find_device, leading
 
     recipe = flags.recipe()
     if resume and out is None:
         raise InputError("resume needs the run's folder: --out RUN --resume, or gradlex resume RUN.")
     folder = RunFolder(out or _free_folder(recipe))
-    if resume and folder.holds_run:
-        recipe = continued(recipe, folder)
-    else:
-        folder.refuse_if_taken(resume=resume)
+    if leading():  # it alone has to do with the folder, and its recipe becomes everybody's
+        if resume and folder.holds_run:
+            recipe = continued(recipe, folder)
+        else:
+            folder.refuse_if_taken(resume=resume)
     _run(
         recipe,
         folder,
@@ -84,7 +86,8 @@ def resume(
 
     Args:
         run: The run folder.
-        workers: Processes that train candidates at the same time.
+        workers: Processes that train candidates at the same time. auto: as for train, or, where the run had more than
+            candidates, as many as it had.
         device: auto, cpu, cuda, ... None: as before; another kind may change the last bits.
         evaluate_every: Generations between two evaluations on the test samples. None: as before.
         checkpoint_every: Generations between two checkpoints. None: as before.
@@ -129,18 +132,23 @@ def _run(
         choose_threads,
         execute,
         has_checkpoint,
+        launched,
         leading,
         named_problem,
         refuse_other_data,
         resolve_method,
+        stored_groups,
         with_room,
     )
 
     method = resolve_method(recipe, device)
+    goes_on = resume and leading() and folder.holds_run
+    if goes_on and workers == "auto" and not launched():
+        workers = stored_groups(folder, method) or "auto"
     chosen = choose_processes(workers, method, device)
     execution = Execution(workers=chosen.number, **how)
     problem = named_problem(recipe, device=device, data_dir=data_dir, fresh=not has_checkpoint(folder))
-    if resume and folder.holds_run:
+    if goes_on:
         refuse_other_data(folder, problem.data)
     chosen = with_room(chosen, workers, problem)
     execution = replace(execution, workers=chosen.number)
@@ -186,5 +194,6 @@ def _summary(run: Run, path: Path) -> None:
     out.print(f"run folder: {path}", soft_wrap=True)
     other = "lexicase" if recipe.selection == "sgd" else "sgd"
     out.print(
-        f"next: gradlex evaluate {path}, or the same with --selection {other} to compare", soft_wrap=True
+        f"next: gradlex evaluate {shlex.quote(str(path))}, or the same with --selection {other} to compare",
+        soft_wrap=True,
     )

@@ -6,7 +6,7 @@ from gradlex.runs._execute import Callback, execute
 from gradlex.runs._execution import Execution, Placement
 from gradlex.runs._folder import RunFolder, refuse_unwritable
 from gradlex.runs._interrupts import Interrupts, deaf
-from gradlex.runs._members import choose_processes, leading, with_room
+from gradlex.runs._members import choose_processes, launched, leading, with_room
 from gradlex.runs._named import build_model, named_problem, resolved_for
 from gradlex.runs._outcome import Run
 from gradlex.runs._problem import Problem
@@ -19,6 +19,7 @@ from gradlex.runs._resume import (
     refuse_other_data,
     stored_device,
     stored_execution,
+    stored_groups,
     stored_recipe,
 )
 from gradlex.runs._stored import StoredRun, stored_run
@@ -46,6 +47,7 @@ __all__ = [
     "find_device",
     "finished_model",
     "has_checkpoint",
+    "launched",
     "leading",
     "named_problem",
     "native_bfloat16",
@@ -56,6 +58,7 @@ __all__ = [
     "resolved_for",
     "stored_device",
     "stored_execution",
+    "stored_groups",
     "stored_recipe",
     "stored_run",
     "train",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+"""How a network file system says that it flushes files only."""
 
 
 @contextmanager
@@ -37,6 +41,9 @@ def flush_folder(folder: Path) -> None:
     try:
         with naming(folder):
             os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_FOLDERS:
+            raise
     finally:
         os.close(handle)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def finished_model(
 
 def _refuse_incomplete(path: Path, trained_on: dict[str, Any]) -> None:
     if not (path / "result.json").exists():
-        raise InputError(f"{path} is not finished: go on with gradlex resume {path} first.")
+        raise InputError(f"{path} is not finished: go on with gradlex resume {shlex.quote(str(path))} first.")
     normalization = trained_on.get("normalization")
     scales = (
         [normalization.get(key) for key in ("mean", "std")] if isinstance(normalization, dict) else [None]

@@ -47,6 +47,7 @@ def execute(
     # Tried before anything is written: some optimizers, muon for one, do not take every model.
     make_optimizer(problem.recipe, problem.model, problem.recipe.lr, problem.device.type)
     refuse_processes(problem.recipe.require("population"), execution.workers, problem.device)
+    folder = None if folder is None else folder.absolute()  # the model or the data may change the directory
     kept = folder if leading() else None
     with (
         Interrupts(handle=handle_signals) as interrupts,
@@ -63,7 +64,9 @@ def execute(
             notice=notice,
         )
         worker, parent = _generations(member, journal, execution, interrupts, callback)
-        result = result_of(member.problem, worker, parent, journal) if member.team.leads else {}
+        result = journal.result or (
+            result_of(member.problem, worker, parent, journal) if member.team.leads else {}
+        )
         model = worker.finished(parent.state)
         states = {"model.safetensors": parent.state, "ema.safetensors": parent.ema}
         journal.finish(

@@ -12,7 +12,7 @@ Placement: TypeAlias = Literal["resident", "offload"]
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a run is carried out; nothing here can change its outcome."""
+    """How a run is carried out. Nothing here changes its outcome, but for more workers than candidates."""
 
     workers: int = 1
     """Processes that train candidates at the same time, on all machines of the run."""

@@ -32,6 +32,10 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def absolute(self) -> RunFolder:
+        """The same folder, whatever the current directory will be."""
+        return RunFolder(Path(os.path.abspath(self.path)))
+
     @property
     def holds_run(self) -> bool:
         """Whether a run was started here."""
@@ -79,7 +83,7 @@ class RunFolder:
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write one JSON file, whole or not at all."""
-        self.write_bytes(name, (json.dumps(content, indent=2) + "\n").encode())
+        self.write_bytes(name, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write one file, whole or not at all."""
@@ -95,7 +99,7 @@ class RunFolder:
 
     def append(self, name: str, line: Mapping[str, Any]) -> bytes:
         """Add one line to a .jsonl file, and return it as it was written."""
-        written = (json.dumps(line) + "\n").encode()
+        written = (json.dumps(line, allow_nan=False) + "\n").encode()
         with naming(self.path / name), open(self.path / name, "ab") as file:
             file.write(written)
         return written

@@ -26,7 +26,7 @@ from gradlex.runs._folder import RECORDS, RunFolder
 from gradlex.runs._no_checkpoint import without_checkpoint
 from gradlex.runs._problem import Problem
 from gradlex.runs._records import Record, environment, records_of
-from gradlex.runs._resume import changed_machine, continued, refuse_other_data
+from gradlex.runs._resume import changed_machine, continued, recipe_checksum, refuse_other_data
 
 _Found = TypeVar("_Found")
 
@@ -79,7 +79,8 @@ class Journal:
         if self._finished:
             self._notice(f"all {parent.generation} generations are done already: nothing is trained again.")
         else:
-            changed = changed_machine(folder, self._problem.device) if parent.generation else None
+            here = {**environment(self._problem.recipe, self._problem.device), **self._how}
+            changed = changed_machine(folder, self._problem.recipe, here) if parent.generation else None
             if changed is not None:
                 self._notice(changed)
             self._guard(self._describe)
@@ -107,6 +108,7 @@ class Journal:
             "bytes": self._guard(lambda: {name: folder.length(name) for name in RECORDS}),
             "sha256": {name: digest.hexdigest() for name, digest in self._digests.items()},
             "seconds": self.seconds,
+            "recipe": recipe_checksum(self._problem.recipe),
         }
         self._guard(lambda: save_checkpoint(folder.path / "checkpoint", parent, progress))
         self._saved = parent.generation
@@ -118,6 +120,12 @@ class Journal:
             for name, content in weights.items():
                 self._guard(functools.partial(folder.write_bytes, name, content()))
             self._guard(lambda: folder.write_json("result.json", result))
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What result.json holds of a run that was finished before; None where there is more to do."""
+        finished = self._folder is not None and self._finished
+        return self._folder.read_json("result.json") if self._folder is not None and finished else None
 
     @property
     def how_to_resume(self) -> str:
@@ -177,6 +185,11 @@ class Journal:
 
     def _go_on(self, folder: RunFolder, progress: dict[str, Any], damaged: list[Path]) -> None:
         """Take the records up to the checkpoint; only then set aside and cut what came after it."""
+        if "recipe" in progress and progress["recipe"] != recipe_checksum(self._problem.recipe):
+            raise InputError(
+                f"{folder.path / 'recipe.json'} is not what it was when the run's checkpoint was written: bring the "
+                "file back, or start again in another folder."
+            )
         lengths = progress.get("bytes", dict.fromkeys(RECORDS, 0))
         heads = {name: folder.head(name, lengths[name]) for name in RECORDS}
         for name, head in heads.items():

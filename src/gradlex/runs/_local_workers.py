@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import pickle
+import shutil
 import signal
 import sys
 import tempfile
@@ -113,8 +114,13 @@ def _worker(
         code = 1
     except RuntimeError:  # a lost connection: the process that died has the error to tell
         code = _LOST
+    except SystemExit:
+        code = 1
+    if os.getppid() != leader:
+        shutil.rmtree(folder, ignore_errors=True)  # which the leader would have removed
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        if stream is not None:
+            stream.flush()
     os._exit(code)  # now: at the interpreter's own end a thread of torch's sometimes aborts the process
 
 

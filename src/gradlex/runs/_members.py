@@ -38,11 +38,21 @@ def launched() -> bool:
     return dist.is_initialized() or ("RANK" in os.environ and "WORLD_SIZE" in os.environ)
 
 
+def _variable(name: str) -> int:
+    try:
+        return int(os.environ[name])
+    except ValueError as error:
+        raise InputError(
+            f"the environment's {name} is {os.environ[name]!r}, not a number: start with torchrun, or unset RANK and "
+            "WORLD_SIZE."
+        ) from error
+
+
 def choose_processes(asked: int | Literal["auto"], recipe: Recipe, device: torch.device) -> Chosen:
     """Workers of the whole run, on all its machines: those that torchrun has started, else by the rule or as asked."""
     if not launched():
         return choose_workers(asked, recipe, device)
-    size = dist.get_world_size() if dist.is_initialized() else int(os.environ["WORLD_SIZE"])
+    size = dist.get_world_size() if dist.is_initialized() else _variable("WORLD_SIZE")
     if asked not in ("auto", size):
         raise InputError(
             f"{asked} worker(s) are asked for, but torchrun has started the {size} of this run: leave workers out."

@@ -16,7 +16,7 @@ from gradlex.recipe import Recipe
 from gradlex.runs._journal import Journal
 from gradlex.runs._memory import peak_memory
 from gradlex.runs._problem import Problem
-from gradlex.runs._records import Record
+from gradlex.runs._records import Record, or_none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,13 @@ def result_of(problem: Problem, worker: Worker, parent: Parent, journal: Journal
     average = journal.records[-1].ema
     averaged = {
         "ema_test_accuracy": None if average is None else average.accuracy,
-        "ema_test_loss": None if average is None else average.loss,
+        "ema_test_loss": None if average is None else or_none(average.loss),
     }
     return {
         "test_accuracy": None if tested is None else tested.accuracy,
-        "test_loss": None if tested is None else tested.loss,
+        "test_loss": None if tested is None else or_none(tested.loss),
         "train_accuracy": None if trained is None else trained.accuracy,
-        "train_loss": None if trained is None else trained.loss,
+        "train_loss": None if trained is None else or_none(trained.loss),
         **({} if parent.ema is None else averaged),
         "generations": parent.generation,
         "samples_trained": parent.generation * len(problem.train),

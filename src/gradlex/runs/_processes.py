@@ -74,7 +74,12 @@ def _join(device: torch.device) -> None:
 
     Its store outlives a restart, with the addresses of the processes that died: each attempt has its own names.
     """
-    store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]
+    try:
+        store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]
+    except ValueError as error:  # a variable that is not there, or no number
+        raise InputError(
+            f"RANK and WORLD_SIZE are set, as torchrun sets them, but {error}: start with torchrun, or unset them."
+        ) from error
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = PrefixStore(f"gradlex-{attempt}", store)
     dist.init_process_group(backend(device), store=store, rank=rank, world_size=size, timeout=PATIENCE)

@@ -99,7 +99,7 @@ class Record:
     def evaluation_line(self) -> dict[str, Any] | None:
         """The line of evaluations.jsonl; None where nothing was evaluated."""
         found = {
-            f"{part}_{measure}": getattr(evaluation, measure)
+            f"{part}_{measure}": or_none(getattr(evaluation, measure))
             for part, evaluation in (("test", self.evaluation), ("train", self.training), ("ema", self.ema))
             if evaluation is not None
             for measure in ("accuracy", "loss")
@@ -110,7 +110,13 @@ class Record:
 def _evaluation(line: dict[str, Any], part: str) -> Evaluation | None:
     if f"{part}_accuracy" not in line:
         return None
-    return Evaluation(accuracy=line[f"{part}_accuracy"], loss=line[f"{part}_loss"])
+    loss = line[f"{part}_loss"]
+    return Evaluation(accuracy=line[f"{part}_accuracy"], loss=math.nan if loss is None else loss)
+
+
+def or_none(number: float) -> float | None:
+    """The number as JSON has it: what is not finite is null."""
+    return number if math.isfinite(number) else None
 
 
 def records_of(generations: list[dict[str, Any]], evaluations: list[dict[str, Any]]) -> list[Record]:

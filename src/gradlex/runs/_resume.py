@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shlex
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +18,7 @@ from gradlex.runs._folder import RunFolder
 
 _OPEN = (None, "auto")
 _EXECUTION = ("evaluate_every", "checkpoint_every", "placement")
+_BITS = ("processor", "accelerator", "torch", "numpy", "gradlex")
 
 
 def stored_recipe(folder: RunFolder) -> tuple[Recipe, dict[str, Any]]:
@@ -48,17 +51,41 @@ def stored_device(folder: RunFolder) -> torch.device:
     )
 
 
-def changed_machine(folder: RunFolder, device: torch.device) -> str | None:
-    """What a person should know who goes on with another kind of device or another torch than the last sitting had."""
-    stored = _environment(folder)
-    had = {"device": str(stored.get("device")).partition(":")[0], "torch": stored.get("torch")}
-    has = {"device": device.type, "torch": torch.__version__}
-    if any(name in stored and had[name] != has[name] for name in has):
-        return (
-            f"the run was computed on {had['device']} with torch {had['torch']} and goes on on {has['device']} with "
-            f"torch {has['torch']}: the last bits may differ from the run that would have been."
-        )
-    return None
+def stored_groups(folder: RunFolder, recipe: Recipe) -> int | None:
+    """The run's workers where they are more than its candidates: then they decide how a batch is shared out."""
+    workers = _environment(folder).get("workers")
+    return workers if isinstance(workers, int) and workers > recipe.require("population") else None
+
+
+def changed_machine(folder: RunFolder, recipe: Recipe, here: dict[str, Any]) -> str | None:
+    """What a person should know who goes on with something else than the last sitting had; `here` is what there is."""
+    had, has = (_deciding(each, recipe) for each in (_environment(folder), here))
+    changed = [
+        f"{name} {has[name]} in place of {had[name]}"
+        for name in has
+        if name in had and had[name] != has[name]
+    ]
+    if not changed:
+        return None
+    return f"the run goes on with {', '.join(changed)}: the last bits may differ from the run that would have been."
+
+
+def _deciding(environment: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """What of an environment decides the last bits."""
+    found = {name: environment[name] for name in _BITS if name in environment}
+    if "device" in environment:
+        found["device"] = str(environment["device"]).partition(":")[0]
+    if isinstance(environment.get("workers"), int):
+        size = max(1, environment["workers"] // recipe.require("population"))
+        found["data-parallel groups of"] = size
+    return found
+
+
+def recipe_checksum(recipe: Recipe) -> str:
+    """A SHA-256 of what a run that goes on must have alike: all but the data's path, and a constant rate's length."""
+    free = ("dataset", "generations") if recipe.schedule == "constant" else ("dataset",)
+    kept = {name: value for name, value in recipe.to_dict().items() if name not in free}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def continued(recipe: Recipe, folder: RunFolder) -> Recipe:
@@ -80,7 +107,7 @@ def continued(recipe: Recipe, folder: RunFolder) -> Recipe:
         told = "; ".join(f"{name} is {had[name]!r}, asked for {value!r}" for name, value in different.items())
         raise InputError(
             f"{folder.path} holds another run: {told}. Give what the run has, go on with gradlex resume "
-            f"{folder.path}, or choose another folder."
+            f"{shlex.quote(str(folder.path))}, or choose another folder."
         )
     own = own.replace(dataset=recipe.dataset)
     if generations is None:

@@ -15,7 +15,7 @@ from gradlex.runs._execution import Execution, Placement
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._given import given_problem, given_recipe
 from gradlex.runs._given_samples import Data
-from gradlex.runs._members import choose_processes, launched
+from gradlex.runs._members import choose_processes, launched, leading
 from gradlex.runs._outcome import Run
 from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
 
@@ -63,10 +63,11 @@ def train(
         started = choose_processes("auto" if workers == 1 else workers, asked, found)
         execution = replace(execution, workers=started.number)
     folder = None if out is None else RunFolder(Path(out))
-    goes_on = folder is not None and resume and folder.holds_run
+    # The leading process alone has to do with the folder, and its recipe becomes everybody's.
+    goes_on = folder is not None and resume and leading() and folder.holds_run
     if folder is not None and goes_on:
         asked = continued(asked, folder)
-    elif folder is not None:
+    elif folder is not None and leading():
         folder.refuse_if_taken(resume=resume)
     problem = given_problem(
         model,
