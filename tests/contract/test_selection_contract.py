@@ -102,7 +102,6 @@ def test_permuting_the_candidates_permutes_the_distribution(method, options):
     original = counts(method, options, TABLE, 1200, 1)[order]
     permuted = counts(method, options, TABLE[order], 1200, 2)
     chosen = original + permuted > 0
-    assert (original + permuted)[~chosen].sum() == 0
     if chosen.sum() > 1:
         assert stats.chi2_contingency([original[chosen], permuted[chosen]]).pvalue > 1e-3
 

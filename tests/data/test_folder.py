@@ -48,6 +48,26 @@ def test_a_grey_picture_of_16_bits_keeps_its_shades(pictures):
     assert (loaded(pictures).x_train[0] == 128).all()
 
 
+@pytest.mark.parametrize("values", [(0, 255), (0, 1 << 20), (-5, 300)])
+def test_whole_numbers_of_an_unknown_range_are_refused(pictures, values):
+    pixels = np.linspace(*values, 64, dtype=np.int32).reshape(8, 8)
+    Image.fromarray(pixels).save(pictures / "train" / "cat" / "0.tiff")
+    with pytest.raises(
+        InputError, match=rf"unknown range, {values[0]} to {values[1]}; store it with 8 or 16 bits"
+    ):
+        loaded(pictures)
+
+
+def test_a_picture_stands_as_its_camera_was_held(pictures):
+    pixels = np.zeros((32, 32, 3), np.uint8)
+    pixels[:16] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn it to the right
+    Image.fromarray(pixels).save(pictures / "train" / "cat" / "0.png", exif=exif)
+    found = loaded(pictures).x_train[0]
+    assert (found[:, 16:].min(), found[:, :16].max()) == (255, 0)
+
+
 def test_a_picture_of_floats_is_refused(pictures):
     Image.fromarray(np.ones((8, 8), np.float32)).save(pictures / "train" / "cat" / "0.tiff")
     with pytest.raises(InputError, match=r"0\.tiff cannot be read: its pixels are floats"):
@@ -115,12 +135,12 @@ def test_linked_folders_are_refused(pictures, picture, tmp_path):
     picture(tmp_path / "elsewhere" / "0.png")
     for place in (pictures / "train" / "bird", pictures / "train" / "cat" / "more"):
         place.symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(InputError, match=f"{place.name} is a link that leads out of"):
+        with pytest.raises(InputError, match=f"{place.name} is a link to a folder"):
             loaded(pictures)
         place.unlink()
     (pictures / "test").rename(tmp_path / "moved")
     (pictures / "test").symlink_to(tmp_path / "moved")
-    with pytest.raises(InputError, match="test is a link that leads out of"):
+    with pytest.raises(InputError, match="test is a link to a folder"):
         loaded(pictures)
 
 

@@ -148,6 +148,20 @@ def test_a_dataset_without_a_clean_view_gives_the_same_clean_batch_each_time():
     assert torch.equal(samples.clean(PLACES)[0], samples.clean(PLACES)[0])
 
 
+def test_a_case_is_the_same_in_whatever_batch_it_is_asked():
+    samples = DatasetSamples(Noisy(), num_classes=3)
+    together = samples.clean(np.arange(10))[0]
+    for place in range(10):
+        assert torch.equal(samples.clean(np.array([place]))[0][0], together[place])
+    assert len({round(float(row[0]) - place, 6) for place, row in enumerate(together)}) == 10
+
+
+@pytest.mark.parametrize(("noise", "varies"), [(True, True), (False, False)])
+def test_random_transforms_are_found(noise, varies):
+    assert DatasetSamples(Noisy(noise=noise), num_classes=3).clean_varies is varies
+    assert not DatasetSamples(Noisy(), clean_view=Noisy(noise=False), num_classes=3).clean_varies
+
+
 def test_a_datasets_batch_is_augmented_after_its_own_transform(pictures, labels):
     samples = DatasetSamples(TensorDataset(pictures, labels), augment=crop_flip(2), num_classes=3)
     rng = stream()

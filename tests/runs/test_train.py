@@ -175,6 +175,11 @@ def test_buffers_are_carried_down_the_line_of_parents_and_non_persistent_ones_to
     }
 
 
+def test_a_dataset_with_random_transforms_and_no_clean_view_is_warned_about(pictures, tiny_dropout, small):
+    with pytest.warns(UserWarning, match=r"Jittered transforms its samples at random.* as clean="):
+        gradlex.train(tiny_dropout(), Jittered(*pictures), small.replace(generations=1))
+
+
 class Jittered(Dataset):
     """Draws from all three global generators, as transforms do."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -59,9 +60,9 @@ class _Chain:
 
 def crop(padding: int) -> Augmentation:
     """Pad each picture with `padding` zeros on every side and cut a random window of its own size."""
-    if not 1 <= padding <= _MOST_PADDING:
-        raise InputError(f"a random crop needs a padding from 1 to {_MOST_PADDING}, got {padding}.")
-    return _Crop(padding)
+    if not isinstance(padding, Integral) or not 1 <= padding <= _MOST_PADDING:
+        raise InputError(f"a random crop needs a whole padding from 1 to {_MOST_PADDING}, got {padding!r}.")
+    return _Crop(int(padding))
 
 
 def flip() -> Augmentation:

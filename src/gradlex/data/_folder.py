@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageOps
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from gradlex.data._arrays import Arrays
@@ -81,8 +81,10 @@ def _pictures(inside: Path, part: Path) -> Iterator[Path]:
 
 def _refuse_leading_out(path: Path, part: Path) -> None:
     """A link to a picture of the same part is fine; one to a folder might lead anywhere, even round."""
-    if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(part.resolve())):
-        raise InputError(f"{path} is a link that leads out of {part}: put the pictures themselves there.")
+    if path.is_symlink() and path.is_dir():
+        raise InputError(f"{path} is a link to a folder: put the folder itself there.")
+    if path.is_symlink() and not path.resolve().is_relative_to(part.resolve()):
+        raise InputError(f"{path} is a link that leads out of {part}: put the picture itself there.")
 
 
 def _picture(path: Path, image_size: int) -> npt.NDArray[np.uint8]:
@@ -90,7 +92,8 @@ def _picture(path: Path, image_size: int) -> npt.NDArray[np.uint8]:
         raise InputError(f"the picture {path} cannot be read: it is not a file. Mend or remove it.")
     try:
         with Image.open(path) as picture:
-            square = _rgb(picture).resize((image_size, image_size), Image.Resampling.BILINEAR)
+            upright = ImageOps.exif_transpose(picture)  # a camera stores how it was held
+            square = _rgb(upright).resize((image_size, image_size), Image.Resampling.BILINEAR)
             return np.asarray(square)
     except Exception as error:  # a damaged picture makes Pillow raise many kinds
         raise InputError(f"the picture {path} cannot be read: {error}. Mend or remove it.") from error
@@ -101,7 +104,13 @@ def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode == "F":
         raise InputError("its pixels are floats of an unknown range; store it with 8 bits a channel")
     if picture.mode.startswith("I"):
-        picture = Image.fromarray((np.asarray(picture) >> 8).clip(0, 255).astype(np.uint8))
+        pixels = np.asarray(picture)
+        if picture.mode == "I" and not (pixels.min() >= 0 and 255 < pixels.max() < 1 << 16):
+            raise InputError(
+                f"its pixels are whole numbers of an unknown range, {pixels.min()} to {pixels.max()}; store it with 8 "
+                "or 16 bits a channel"
+            )
+        picture = Image.fromarray((pixels >> 8).astype(np.uint8))
     if picture.mode == "P" and "transparency" in picture.info:
         picture = picture.convert("RGBA")
     return picture.convert("RGB")

@@ -47,7 +47,7 @@ class Normalization:
     def apply(self, x: Tensor) -> Tensor:
         """Normalised float32 inputs for the trained model, from inputs such as it was trained on."""
         shift, factor = self.tensors(x)
-        return (x - shift).mul_(factor)
+        return (x.float() - shift).mul_(factor)
 
     def tensors(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """What to subtract from and multiply by a batch such as `like`, (N, channels, ...).

@@ -116,8 +116,9 @@ class ArraySamples:
 class DatasetSamples:
     """A map-style torch Dataset, with a second, clean view of the same samples where it transforms them.
 
-    A transform draws from the global generators of random, NumPy and torch; for each batch they are seeded,
-    from the derived stream or, in the clean view, always alike, and put back afterwards.
+    A transform draws from the global generators of random, NumPy and torch. They are seeded for each batch from the
+    derived stream, in the clean view for each sample by its number, so that a case is always the same, and put back
+    afterwards.
     """
 
     def __init__(
@@ -143,12 +144,22 @@ class DatasetSamples:
     def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         """The clean view's samples."""
         with _global_generators((0, 0, 0)):
-            return self._collated(self._clean, indices)
+            return self._collated([_alone(self._clean, int(i), 0) for i in indices], indices)
+
+    @property
+    def clean_varies(self) -> bool:
+        """Whether the clean view draws random numbers: some of its first samples are other ones with other numbers."""
+        with _global_generators((0, 0, 0)):
+            return any(
+                not _alike(_alone(self._clean, i, 0), _alone(self._clean, i, 1 + again))
+                for i in range(min(4, len(self)))
+                for again in range(4)
+            )
 
     def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """The dataset's own transformed samples, then the batch augmentation."""
         with _global_generators(rng.integers(0, 2**32, 3).tolist()):
-            inputs, targets = self._collated(self._training, indices)
+            inputs, targets = self._collated([self._training[int(i)] for i in indices], indices)
         return (_augmented_alike(self._augment, inputs, rng) if self._augment else inputs), targets
 
     def to(self, device: torch.device) -> DatasetSamples:
@@ -163,8 +174,7 @@ class DatasetSamples:
         other._augment = augment
         return other
 
-    def _collated(self, dataset: Dataset[Any], indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
-        samples: list[Any] = [dataset[int(i)] for i in indices]
+    def _collated(self, samples: list[Any], indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         if not isinstance(samples[0], tuple | list) or len(samples[0]) != 2:
             raise InputError(
                 f"a sample must be the pair (input, label), got {type(samples[0]).__name__} from sample {indices[0]}."
@@ -206,14 +216,30 @@ def _augmented_alike(augment: Augmentation, batch: Tensor, rng: np.random.Genera
     return augmented
 
 
+def _alone(dataset: Dataset[Any], index: int, again: int) -> Any:
+    """One sample with random numbers that follow from its own."""
+    _seed([int(word) for word in np.random.SeedSequence((index, again)).generate_state(3)])
+    return dataset[index]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two samples have equal inputs."""
+    first, second = (torch.nan_to_num(default_collate([sample])[0]) for sample in (one, other))
+    return torch.equal(first, second)
+
+
+def _seed(seeds: Sequence[int]) -> None:
+    random.seed(seeds[0])
+    np.random.seed(seeds[1])
+    torch.default_generator.manual_seed(seeds[2])
+
+
 @contextmanager
 def _global_generators(seeds: Sequence[int]) -> Iterator[None]:
     """Seed the generators of random, NumPy and torch's CPU inside; an accelerator's own belongs to dropout."""
     python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
-        random.seed(seeds[0])
-        np.random.seed(seeds[1])
-        torch.default_generator.manual_seed(seeds[2])
+        _seed(seeds)
         try:
             yield
         finally:

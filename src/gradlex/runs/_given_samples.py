@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,7 +59,14 @@ class SampleMaker:
             raise InputError("the clean view of a Dataset must be a Dataset of the same samples, got arrays.")
         if len(data) == 0:
             raise InputError(f"the dataset {type(data).__name__} is empty.")
-        self._fit(DatasetSamples(data, clean_view=clean, num_classes=2**31).to(self._device))
+        given = DatasetSamples(data, clean_view=clean, num_classes=2**31).to(self._device)
+        self._fit(given)
+        if given.clean_varies:
+            warnings.warn(
+                f"{type(data if clean is None else clean).__name__} transforms its samples at random, so selection and "
+                "evaluation would see augmented ones: give the same samples without random transforms as clean=...",
+                stacklevel=4,
+            )
         samples = DatasetSamples(data, clean_view=clean, augment=augment, num_classes=self.num_classes)
         return samples.to(self._device), None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradlex.selection._means import least
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Trail, pick
 from gradlex.selection._slices import FIRST_SLICE, LARGEST_SLICE, slices
 from gradlex.selection._table import TableErrors
@@ -34,9 +35,8 @@ def batch_lexicase(
         alive = np.arange(len(pool))
         for start in range(0, len(part), case_batch):
             batch = np.ascontiguousarray(table[alive, start : start + case_batch])
-            means = batch.mean(axis=1, dtype=np.float64)
             trail.used += batch.shape[1]
-            best = means == means.min()
+            best = least(batch)
             if best.all():
                 continue
             alive = alive[best]

@@ -25,6 +25,9 @@ def _finite(value: Any) -> bool:
         return False
 
 
+_MOST_SIGMA = 1e300
+"""Draws times more than that would overflow."""
+
 ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "on_all_fail": (
         lambda value: value in ("random", "survive"),
@@ -49,8 +52,8 @@ ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "refresh": (_whole, "a whole number of generations, 1 (every generation) or more"),
     "sigma": (
-        lambda value: _number(value) and value >= 0,
-        "a finite number, 0 (the mean error decides) or more; 200 is nearly lexicase",
+        lambda value: _number(value) and 0 <= value <= _MOST_SIGMA,
+        f"a number from 0 (the mean error decides) to {_MOST_SIGMA:g}; 200 is nearly lexicase",
     ),
     "alpha": (
         lambda value: _number(value) and value >= 0,

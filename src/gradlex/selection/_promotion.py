@@ -26,7 +26,6 @@ from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices,
 from gradlex.selection._registry import SELECTIONS, bind
 
 _WITH_DEPTH = ("lexicase", "downsampled-lexicase", "informed-lexicase")
-_ASKS_NOTHING = ("random", "sgd")
 
 
 def promoting(
@@ -51,7 +50,7 @@ def promoting(
             raise InputError(
                 f"{name} belongs to promotion {owner!r}, got {value} with promotion {promotion!r}: leave it out."
             )
-        if value is not None and method in _ASKS_NOTHING:
+        if value is not None and not SELECTIONS[method].asks:
             raise InputError(
                 f"{name} counts cases, and selection {method!r} asks none, got {value}: leave it out."
             )

@@ -42,7 +42,10 @@ def checked(table: npt.ArrayLike) -> ErrorTable:
 
     Refused unless it has the shape (candidates, cases), at least one of each, and holds real numbers.
     """
-    array = np.asarray(table)
+    try:
+        array = np.asarray(table)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of several lengths, a tensor with gradients
+        raise InputError(f"an error table must become a NumPy array, and this does not: {error}") from error
     if array.ndim != 2 or array.size == 0:
         raise InputError(
             f"an error table has the shape (candidates, cases) with at least one of each, got {array.shape}."

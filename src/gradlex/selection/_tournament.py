@@ -11,6 +11,7 @@ from math import comb
 import numpy as np
 
 from gradlex.errors import InputError
+from gradlex.selection._means import least, levels
 from gradlex.selection._pools import Probabilities
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, pick
 
@@ -28,8 +29,7 @@ def tournament(
         return Choice(index=int(pool[0]), reason="only_candidate")
     size = len(pool) if tournament_size is None else min(tournament_size, len(pool))
     entrants = np.sort(rng.choice(pool, size=size, replace=False)) if size < len(pool) else pool
-    means = errors(cases, entrants).mean(axis=1, dtype=np.float64)
-    best = entrants[means == means.min()]
+    best = entrants[least(errors(cases, entrants))]
     return Choice(
         index=pick(best, rng),
         reason="best_mean",
@@ -47,12 +47,12 @@ def tournament_probabilities(table: ErrorTable, *, tournament_size: int | None) 
             f"tournament_size is at most the number of individuals; got {size} for a table of {population}. "
             "Give a smaller one, or None for all of them."
         )
-    means = table.mean(axis=1, dtype=np.float64)
-    _, level, equals = np.unique(means, return_inverse=True, return_counts=True)
+    level = levels(table)
+    equals = np.bincount(level)
     worse = population - np.cumsum(equals)
     draws = comb(population, size)
     chances = [
         (comb(int(w + e), size) - comb(int(w), size)) / draws / int(e)
         for w, e in zip(worse, equals, strict=True)
     ]
-    return np.array(chances)[level.ravel()]
+    return np.array(chances)[level]
