@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradlex import InputError
-from gradlex.selection import TableErrors, lexicase, select_parents, selection_probabilities
+from gradlex.selection import select_parents, selection_probabilities
 
 
 def table_with_one_good_row():
@@ -51,14 +51,6 @@ def test_means_that_differ_do_not_tie_however_small_they_are():
     assert selection_probabilities(
         [[1e-20, 0.0], [2e-20, 0.0], [5.0, 5.0]], method="tournament"
     ).tolist() == [1, 0, 0]
-
-
-def test_lexicase_on_graded_errors_keeps_the_best_of_the_pool_under_either_rule():
-    table = [[0.1, 0.2, 0.3], [5, 6, 7]]
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        choice = lexicase(rng.permutation(3), TableErrors(table), rng)
-        assert (choice.index, choice.reason) == (0, "sole_survivor")
 
 
 @pytest.mark.parametrize("table", [[[1, 2], [3]], [[object()]]])

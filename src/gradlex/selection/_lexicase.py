@@ -28,8 +28,8 @@ def lexicase(
 ) -> Choice:
     """Filter the pool case by case until one candidate is left (Algorithm 1, the inner loop).
 
-    `on_all_fail="random"` is about cases that are failed, errors of 1 or infinity. A graded error is none: there the
-    best of the pool stay, as under "survive", the classic rule.
+    `on_all_fail="random"` is meant for 0/1 errors: any error above 0 is a failure, so that graded ones, a loss for
+    example, would soon end in a random choice. With those use "survive", the classic rule.
     `depth` ends it after that many cases at most.
     `first_slice` says how many cases are evaluated at first and never changes the answer.
     """
@@ -46,7 +46,7 @@ def lexicase(
         for column in np.flatnonzero((table > best).any(axis=0) | (best > 0)):
             values = table[alive, column]
             lowest = values.min()
-            if lowest > 0 and on_all_fail == "random" and ((values == 1) | (values == np.inf)).all():
+            if lowest > 0 and on_all_fail == "random":
                 trail.used = start + int(column) + 1
                 return trail.choose(pick(pool[alive], rng), "all_failed")
             if (values == lowest).all():
