@@ -43,7 +43,7 @@ _SCALES: Mapping[str, Grid] = {
         methods=_PAIR,
         epochs=40,
         shared=Recipe(
-            lr=0.05, weight_decay=1e-4, augment="crop4,flip", batch_size=32, train_size=4_000, threads=1
+            lr=0.1, weight_decay=1e-4, augment="crop4,flip", batch_size=32, train_size=4_000, threads=1
         ),
     ),
     "smoke": Grid(
@@ -78,7 +78,7 @@ def table3(scale: Scale) -> Grid:
     if scale == "paper":
         return replace(grid, models=("vgg16", "resnet18"))
     if scale == "small":  # batches of 16, so that each of eight candidates takes 31 steps a generation
-        return replace(grid, populations=(2, 4, 8), shared=grid.shared.replace(batch_size=16, lr=0.025))
+        return replace(grid, populations=(2, 4, 8), shared=grid.shared.replace(batch_size=16))
     return grid
 
 
