@@ -200,9 +200,7 @@ class Worker:
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
                 for row, state in zip(table, present, strict=True):
                     install(self.model, state)
-                    reseed(
-                        seed, self.device
-                    )  # a network that is random even now is so alike for all candidates
+                    reseed(seed, self.device)  # who is random even now is so alike for all candidates
                     row[done : done + len(targets)] = self.task.errors(self._asked(inputs), targets)
                 done += len(targets)
         return table

@@ -124,8 +124,9 @@ class Journal:
     @property
     def result(self) -> dict[str, Any] | None:
         """What result.json holds of a run that was finished before; None where there is more to do."""
-        finished = self._folder is not None and self._finished
-        return self._folder.read_json("result.json") if self._folder is not None and finished else None
+        if self._folder is None or not self._finished:
+            return None
+        return self._folder.read_json("result.json")
 
     @property
     def how_to_resume(self) -> str:
