@@ -82,6 +82,13 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
     )
 
 
+def test_one_method_with_an_interval_is_not_picked_from_one(judged):
+    text = judged({"sgd-matched": [71.0, 70.6, 71.4], "lexicase": [70.1, 69.5, 70.2], "average": [73.1]})
+    assert text.endswith(
+        "Of the methods with a population only lexicase has an interval against SGD on equal samples so far."
+    )
+
+
 def test_the_matched_baseline_is_never_chosen_by_its_accuracy(judged):
     text = judged({"sgd-matched": CLOSE, "sgd-matched-5e-4": SGD, "lexicase": [70.1, 69.5, 70.2]})
     assert text.index("at weight decay 0.0001 (") < text.index("at weight decay 0.0005 (")
