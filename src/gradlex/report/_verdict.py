@@ -86,10 +86,8 @@ def _best(arms: list[Arm], matched: list[Arm]) -> str:
             "No method with a population has an interval against SGD on equal samples: more seeds are needed."
         )
     if len(found) == 1:
-        return (
-            f"Of the methods with a population only {found[0][1].title} has an interval against SGD on equal samples so "
-            "far."
-        )
+        title = found[0][1].title
+        return f"Of the methods with a population only {title} has an interval against SGD on equal samples so far."
     low, best = max(found, key=lambda pair: pair[0])  # the first of equals
     like = [base for base in matched if comparable(best, base)]
     told = "; it ".join(_predicate(best, base) for base in like)
