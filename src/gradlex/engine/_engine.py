@@ -53,8 +53,8 @@ class PopulationEngine:
         if all(loss is None for loss in losses):
             outer = ", outer_lr or outer_momentum" if self.worker.recipe.has_outer_step else ""
             raise RunError(
-                f"every candidate of generation {parent.generation} diverged (a loss or weight that is not finite) "
-                f"at the rate {lr:g}: train with a smaller lr{outer}."
+                f"every candidate of generation {parent.generation} diverged (a loss, weight or batch statistic that "
+                f"is not finite) at the rate {lr:g}: train with a smaller lr{outer}."
             )
         return TrainedCandidates(self, parent, own, losses, time.perf_counter() - started)
 

@@ -22,8 +22,9 @@ _BATCH = 8
 
 
 def estimate(cells: Sequence[Cell], jobs: Sequence[Job | None], device: torch.device) -> list[float | None]:
-    """Seconds of what is left of each run, in the cells' order; a job is None where the data is not here, and so
-    may be the guess.
+    """Seconds that are left of each run, in the cells' order; None where they cannot be guessed.
+
+    A job is None where the data is not here.
     """
     speeds: dict[tuple[object, ...], tuple[float, float] | None] = {}
     found = []

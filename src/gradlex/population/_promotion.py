@@ -17,7 +17,6 @@ from gradlex.population._state import copy
 _PIECE = 1 << 20
 """Elements that are computed at once, so that a large tensor needs no large copies of itself in float64."""
 
-
 _COUNTED = ("step", "eta", "mu", "mu_product")
 """What torch's optimizers keep of how far they have come: the same for all, or the largest weight's."""
 

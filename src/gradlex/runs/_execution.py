@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from gradlex.errors import InputError, unknown_name
+from gradlex._checks import whole
+from gradlex.errors import unknown_name
 
 Placement: TypeAlias = Literal["resident", "offload"]
 
@@ -26,9 +27,8 @@ class Execution:
     def __post_init__(self) -> None:
         """Refuse intervals and numbers of workers below one."""
         for name in ("workers", "evaluate_every", "checkpoint_every"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), least=1)
         if self.placement not in get_args(Placement):
             raise unknown_name("placement", str(self.placement), get_args(Placement))
 

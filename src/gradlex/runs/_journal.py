@@ -79,8 +79,8 @@ class Journal:
         if self._finished:
             self._notice(f"all {parent.generation} generations are done already: nothing is trained again.")
         else:
-            here = {**environment(self._problem.recipe, self._problem.device), **self._how}
-            changed = changed_machine(folder, self._problem.recipe, here) if parent.generation else None
+            recipe = self._problem.recipe
+            changed = changed_machine(folder, recipe, self._environment) if parent.generation else None
             if changed is not None:
                 self._notice(changed)
             self._guard(self._describe)
@@ -145,13 +145,16 @@ class Journal:
         """Time spent on the run, in all its sittings."""
         return round(self._seconds_before + time.perf_counter() - self._started, 3)
 
+    @property
+    def _environment(self) -> dict[str, Any]:
+        """What computes the run in this sitting, and how."""
+        return {**environment(self._problem.recipe, self._problem.device), **self._how}
+
     def _describe(self) -> None:
         assert self._folder is not None
         recipe = self._problem.recipe
         # The environment first: with recipe.json there, all that resuming needs to know is there.
-        self._folder.write_json(
-            "environment.json", {**environment(recipe, self._problem.device), **self._how}
-        )
+        self._folder.write_json("environment.json", self._environment)
         for name in (
             "result.json",
             "model.safetensors",
