@@ -9,11 +9,13 @@ from gradlex._lazy import lazy_attributes
 from gradlex.data._registry import DATASETS, OWN, DatasetInfo
 
 if TYPE_CHECKING:
+    from gradlex.data._array_samples import ArraySamples
     from gradlex.data._arrays import Arrays, check_samples
     from gradlex.data._augment import Augmentation, crop, crop_flip, flip, parse_augment
+    from gradlex.data._dataset_samples import DatasetSamples
     from gradlex.data._load import dataset_info, is_folder, load
     from gradlex.data._normalization import Normalization
-    from gradlex.data._samples import ArraySamples, DatasetSamples, Samples
+    from gradlex.data._samples import Samples
 
 __all__ = [
     "DATASETS",
@@ -36,11 +38,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "_array_samples": ("ArraySamples",),
     "_arrays": ("Arrays", "check_samples"),
     "_augment": ("Augmentation", "crop", "crop_flip", "flip", "parse_augment"),
+    "_dataset_samples": ("DatasetSamples",),
     "_load": ("dataset_info", "is_folder", "load"),
     "_normalization": ("Normalization",),
-    "_samples": ("ArraySamples", "DatasetSamples", "Samples"),
+    "_samples": ("Samples",),
 }
 __getattr__ = lazy_attributes(
     __name__, {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
