@@ -11,6 +11,7 @@ four, less one that does the same with 600; so the libraries and the networks ca
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import resource
@@ -109,7 +110,9 @@ def measured(folder: Path, pictures: int) -> dict[str, float]:
         x_test=rng.integers(0, 256, (test, 32, 32, 3), dtype=np.uint8),
         y_test=np.arange(test) % 10,
     )
-    answer = subprocess.run([sys.executable, __file__, str(path)], check=True, capture_output=True, text=True)
+    answer = subprocess.run(
+        [sys.executable, __file__, "--child", str(path)], check=True, capture_output=True, text=True
+    )
     path.unlink()
     return {moment: float(size) / 1e6 for moment, size in json.loads(answer.stdout).items()}
 
@@ -141,7 +144,10 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        child(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    archive = parser.parse_args().child
+    if archive is not None:
+        child(archive)
     else:
         sys.exit(main())

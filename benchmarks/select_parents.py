@@ -9,6 +9,7 @@ scaled; its cost is the same for each. Install with `pip install gradlex[benchma
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import resource
 import statistics
@@ -125,5 +126,6 @@ def memory() -> bool:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     met = [speed(), memory()]
     sys.exit(0 if all(met) else 1)

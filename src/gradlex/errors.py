@@ -14,6 +14,10 @@ class MissingDataError(InputError):
     """Data is not on this machine, and was not to be downloaded."""
 
 
+class BusyError(InputError):
+    """Another process is at work in a run folder."""
+
+
 class RunError(RuntimeError):
     """A run failed after it had started. The command prints it and exits with code 1."""
 

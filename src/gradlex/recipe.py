@@ -58,7 +58,7 @@ class Recipe:
     batch_size: int | None = None
     """Samples a gradient step. None: the dataset's own (32 for digits, 128 for cifar10, else 64)."""
     augment: str | None = None
-    """Augmentation of training batches: none, crop4, flip, or crop4,flip. None: the dataset's own."""
+    """Augmentation of training batches: none, crop4 (or any padding), flip, or crop4,flip. None: the dataset's own."""
     train_size: int | None = None
     """Train on a stratified part of this many samples, the same part for every seed. None: all."""
     test_fraction: float | None = None

@@ -47,3 +47,20 @@ def test_torchruns_variables_without_torchrun_are_refused_with_the_cure(tmp_path
         assert process.returncode == 2
         assert b"start with torchrun, or unset" in err
         assert b"Traceback" not in err
+
+
+def test_what_is_to_be_typed_is_whole_in_a_narrow_terminal():
+    ours, theirs = os.openpty()
+    narrow = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    process = start("selections", stdout=theirs, env=narrow)
+    os.close(theirs)
+    printed = b""
+    try:
+        while part := os.read(ours, 4096):
+            printed += part
+    except OSError:  # how a terminal says that nobody writes to it any more
+        pass
+    process.communicate(timeout=100)
+    os.close(ours)
+    for name in (b"downsampled-lexicase", b"informed-lexicase", b"epsilon-lexicase"):
+        assert name in printed

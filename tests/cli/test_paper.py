@@ -13,6 +13,7 @@ import pytest
 
 from gradlex.cli import main
 from gradlex.errors import InterruptedRun
+from gradlex.experiments import Failure, comparison
 
 
 def command(*words, **options):
@@ -91,20 +92,19 @@ def test_the_list_says_what_is_done(table2):
 
 
 def test_compare_says_what_the_evidence_supports(tmp_path):
-    methods = ("sgd", "sgd-matched-5e-4", "lexicase", "expected-outer-0.5")
+    methods = ("sgd", "sgd-matched-5e-4", "lexicase")
     words = ("--methods", *methods, "--seeds", "2", "--out", str(tmp_path / "root"))
     done = command("compare", *QUICK, *words)
     assert (done.returncode, done.stderr) == (0, "")
     printed = " ".join(done.stdout.split())
     for told in (
         "SGD, equal samples, decay 5e-4 2 ",
-        "lexicase, expected, outer 0.5 2 ",
         "In short, for small-cnn on digits: Lexicase, which trains on 5 times the samples of SGD, ",
         "95 % interval",
         "2 seeds",
     ):
         assert told in printed
-    assert len(list(tmp_path.glob("root/runs/*/result.json"))) == 8
+    assert len(list(tmp_path.glob("root/runs/*/result.json"))) == 6
     plan = json.loads((tmp_path / "root" / "compare.json").read_text())
     samples = {
         run["method"]: json.loads((tmp_path / "root" / "runs" / run["run"] / "result.json").read_text())[
@@ -126,11 +126,15 @@ def test_compare_takes_data_and_a_network_of_ones_own(tmp_path):
         "def small(num_classes, in_channels):\n"
         "    return nn.Sequential(nn.Linear(in_channels, 8), nn.ReLU(), nn.Linear(8, num_classes))\n"
     )
-    words = ("--dataset", "mine.npz", "--model", "nets:small", "--methods", "sgd", "lexicase")
-    done = command("compare", *words, "--generations", "2", "--seeds", "1", cwd=tmp_path)
+    words = ("--dataset", "mine.npz", "--model", "nets:small", "--generations", "2", "--seeds", "1")
+    done = command("compare", *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "runs" / "compare-mine-nets-small" / "compare.md").exists()
+    root = tmp_path / "runs" / "compare-mine-nets-small"
+    assert (root / "compare.md").exists()
     assert "mine.npz" in done.stdout
+    plan = json.loads((root / "compare.json").read_text())
+    assert [run["method"] for run in plan["runs"]] == list(comparison("mine.npz", "nets:small").methods)
+    assert len(list(root.glob("runs/*/result.json"))) == 10
 
 
 def test_figure_2_is_drawn_from_runs_that_are_there_and_again_without_weights(table2):
@@ -146,6 +150,13 @@ def test_figure_2_is_drawn_from_runs_that_are_there_and_again_without_weights(ta
     assert again.returncode == 0
     assert json.loads((root / "figure2.json").read_text())["layers"] == ["features.0", "features.2"]
     assert (root / "figure2.svg").read_bytes() == drawn
+    plan = (root / "figure2.json").read_bytes()
+    refused = command("paper", "figure2", *QUICK, "--layers", "features.1", "--out", str(root))
+    assert refused.returncode == 2
+    assert "holds neither model.safetensors nor the activations of features.1" in " ".join(
+        refused.stderr.split()
+    )
+    assert (root / "figure2.json").read_bytes() == plan
     for path in root.glob("figure2*"):
         path.unlink()
 
@@ -184,7 +195,7 @@ def test_what_has_failed_is_still_known_when_the_rest_is_interrupted(tmp_path, m
     for failing in (0, 1):
 
         def interrupted(jobs, *, watcher, failing=failing, **how):
-            watcher.failed(jobs[failing], f"number {failing} diverged.")
+            watcher.failed(Failure(job=jobs[failing], reason=f"number {failing} diverged."))
             raise InterruptedRun(signal.SIGINT, "interrupted")
 
         monkeypatch.setattr("gradlex.cli._experiment.run_jobs", interrupted)
@@ -192,6 +203,21 @@ def test_what_has_failed_is_still_known_when_the_rest_is_interrupted(tmp_path, m
             main(words)
     plan = json.loads((root / "compare.json").read_text())
     assert [run["failure"] for run in plan["runs"]] == ["number 0 diverged.", "number 1 diverged."]
+
+
+def test_a_run_that_another_process_holds_has_not_failed_for_the_report(tmp_path, monkeypatch):
+    root = tmp_path / "root"
+
+    def held(jobs, *, watcher, **how):
+        failure = Failure(job=jobs[0], reason="another process is running there.", elsewhere=True)
+        watcher.failed(failure)
+        return [failure]
+
+    monkeypatch.setattr("gradlex.cli._experiment.run_jobs", held)
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *QUICK, "--methods", "sgd", "lexicase", "--seeds", "1", "--out", str(root)])
+    assert ended.value.code == 1
+    assert all("failure" not in run for run in json.loads((root / "compare.json").read_text())["runs"])
 
 
 @pytest.mark.parametrize(

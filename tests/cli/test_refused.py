@@ -65,7 +65,7 @@ def test_a_bad_value_is_refused(flags, told, quick, refused):
 def test_a_folder_that_already_holds_a_run_is_refused(quick, refused, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.json").write_text("{}")
-    refused([*quick, "--out", "run"], "run already holds a run (recipe.json): choose another --out")
+    refused([*quick, "--out", "run"], "run already holds a run (recipe.json): choose another folder")
 
 
 def test_a_folder_that_cannot_be_written_is_refused(quick, refused, tmp_path):

@@ -140,8 +140,8 @@ def test_features_too_large_for_float32_are_refused(archive):
 
 @pytest.mark.parametrize("key", ["x_train", "y_train"])
 def test_a_missing_key_is_refused_with_those_there_are(archive, key):
-    with pytest.raises(InputError, match=f"has no '{key}'; it holds x_test, .*y_test"):
-        loaded(archive(**{key: None}))
+    with pytest.raises(InputError, match=f"has no '{key}'; it holds pictures, x_test, .*y_test"):
+        loaded(archive(**{key: None}, pictures=np.zeros(3)))
 
 
 @pytest.mark.parametrize("key", ["x_test", "y_test"])
@@ -164,8 +164,11 @@ def test_labels_in_a_column_are_taken(archive):
         (np.arange(30) % 2 == 0, "must hold whole numbers, one a sample, got bool"),
         (np.arange(30) % 3 - 1, "labels must be from 0 to classes - 1, got -1"),
         (np.arange(29) % 3, "30 samples but 29 labels"),
-        (np.arange(30) % 3 * 2, "labels go from 0 to 4 but none is 1: number the classes without gaps"),
-        (np.arange(30) % 3 + 1, "none is 0"),
+        (
+            np.arange(30) % 3 * 2,
+            "labels go from 0 to 4 but none is 1: number the classes from 0, without gaps",
+        ),
+        (np.arange(30) % 3 + 1, "labels go from 1 to 3 but none is 0"),
         (np.where(np.arange(30) < 29, 0, 10**15), "none is 1"),
         (np.zeros(30, int), "all training labels are 0; at least two classes"),
         (np.arange(30) % 2, "a test label is 2, training labels go to 1"),

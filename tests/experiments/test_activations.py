@@ -17,7 +17,8 @@ from gradlex import Recipe
 from gradlex.cli import main
 from gradlex.data import load
 from gradlex.errors import InputError
-from gradlex.experiments import record_activations, stored_activations
+from gradlex.experiments import choose_layers, record_activations, stored_activations
+from gradlex.runs import named_problem
 
 TRAIN = ("train", "--train-size", "60", "--workers", "1", "--generations", "1", "--selection", "sgd")
 
@@ -168,3 +169,19 @@ def test_a_run_that_cannot_be_asked_is_refused(run, tmp_path, pictures, tiny_cnn
     gradlex.train(tiny_cnn(), pictures, small, test=pictures, out=tmp_path / "given")
     with pytest.raises(InputError, match="objects of its own"):
         record_activations(tmp_path / "given")
+
+
+@pytest.mark.parametrize(
+    ("model", "layers"),
+    [
+        ("resnet18", ("conv4_x", "conv5_x")),
+        ("vgg16", ("conv4", "conv5")),
+        ("densenet121", ("dense3", "norm")),
+    ],
+)
+def test_the_default_layers_of_the_papers_networks_are_their_last_two_stages(model, layers, tmp_path):
+    x, y = np.zeros((8, 32, 32, 3), dtype=np.uint8), np.arange(8) % 2
+    x[::2] = 255
+    np.savez(tmp_path / "pictures.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    recipe = Recipe(dataset=str(tmp_path / "pictures.npz"), model=model, width=0.125)
+    assert choose_layers(named_problem(recipe, device=torch.device("cpu"))) == layers

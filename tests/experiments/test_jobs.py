@@ -37,8 +37,8 @@ class Listener:
     def finished(self, job, test_accuracy):
         self.events.append(("finished", job.recipe.seed, test_accuracy))
 
-    def failed(self, job, reason):
-        self.events.append(("failed", job.recipe.seed, reason))
+    def failed(self, failure):
+        self.events.append(("failed", failure.job.recipe.seed, failure.reason))
 
 
 def jobs(root, *recipes):
@@ -87,6 +87,7 @@ def test_a_run_that_fails_is_named_and_stops_no_other(tmp_path):
     listener, failures = run(jobs(tmp_path, diverges, QUICK), at_once=1)
     assert [failure.job.recipe.seed for failure in failures] == [5]
     assert "diverged" in failures[0].reason
+    assert not failures[0].elsewhere
     assert listener.events[-1][:2] == ("finished", 0)
     assert list(tmp_path.rglob("*.log")) == []
 
@@ -108,6 +109,7 @@ def test_a_run_that_another_process_holds_is_refused_and_left_alone(tmp_path):
     with RunFolder(job.folder).locked():
         _, (failure,) = run([job])
     assert "another process is running in" in failure.reason
+    assert failure.elsewhere
     assert job.state == "to do"
 
 

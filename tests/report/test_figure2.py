@@ -20,8 +20,9 @@ from gradlex.report._diversity import (
     entropy,
     share_of_zeros,
 )
+from gradlex.report._drawing import looks
 from gradlex.report._evidence import gather
-from gradlex.report._figure2 import _papers_looks, draw_figure2, write_figure2
+from gradlex.report._figure2 import draw_figure2, write_figure2
 from gradlex.runs import stored_run
 
 ENDINGS = {"png", "svg", "txt", "md", "tex"}
@@ -158,10 +159,29 @@ def test_sets_that_have_a_seed_twice_are_resampled_on_their_own():
 
 def test_sgd_is_red_and_lexicase_blue_as_in_the_paper_in_whatever_order_they_are_planned(plan):
     evidence = gather(dataclasses.replace(plan, runs=plan.runs[::-1]))
-    assert {title: look.colour for title, look in _papers_looks(evidence).items()} == {
+    assert {title: look.colour for title, look in looks(evidence).items()} == {
         "SGD": "#D55E00",
         "lexicase": "#0072B2",
     }
+
+
+def test_a_run_without_a_layer_of_the_plan_is_named_and_the_others_are_drawn(plan):
+    run = plan.root / "runs" / "sgd-1"
+    (run / "activations.npz").unlink()
+    record_activations(run, layers=["features.1"])
+    write_figure2(dataclasses.replace(plan, layers=("features.0",)))
+    text = (plan.root / "figure2.txt").read_text()
+    assert "Not drawn: SGD, seed 1" in text
+    assert " ".join(text.split()).count("features.0 SGD seed 0") == 1
+
+
+def test_runs_of_one_set_may_have_as_many_channels_as_they_like(trained, tmp_path):
+    wide = tmp_path / "wide"
+    main(["train", "--train-size", "60", "--workers", "1", "--generations", "1", "--out", str(wide)])
+    record_activations(wide)
+    narrow = trained / "runs" / "lexicase-0"
+    draw_figure2({"first": [trained / "runs" / "sgd-0"], "second": [narrow, wide]}, tmp_path / "drawn")
+    assert (tmp_path / "drawn.svg").exists()
 
 
 def test_the_papers_claim_of_diverse_representations_is_judged_by_the_runs_seeds(plan):

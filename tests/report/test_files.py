@@ -29,6 +29,14 @@ def test_what_the_command_prints_is_what_is_written(table2):
     assert text_report(table2) == (table2.root / "table2.txt").read_text(encoding="utf-8")
 
 
+def test_on_a_narrow_terminal_tables_go_on_below_and_sentences_break_earlier(table2):
+    text = text_report(table2, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, text_report(table2, 300).splitlines())) <= 120
+    both = [" ".join(each.split()) for each in (text, text_report(table2))]
+    assert both[0][-200:] == both[1][-200:]
+
+
 def test_the_same_records_give_the_same_bytes_twice(table2):
     files = write_report(table2)
     first = {path.name: path.read_bytes() for path in files}

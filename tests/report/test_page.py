@@ -40,14 +40,14 @@ def section(page, heading):
 def test_a_claim_agrees_only_where_its_interval_is_above_zero(page):
     agrees = section(page, "What agrees with the paper")
     assert agrees.splitlines()[1:] == [
-        "- Lexicase (p = 4) above SGD at 5 times its generations, resnet20 on cifar10.npz (table2): +2.33 points, 95 % "
-        "interval +2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Tournament selection (p = 4) above SGD at 5 times its generations, resnet20 on cifar10.npz (table2): +1.88 "
+        "- Lexicase (p = 4) above SGD with 1/5 of its generations, resnet20 on cifar10.npz (table2): +2.33 points, "
+        "95 % interval +2.00 to +2.65, p = 0.001, 3 seeds.",
+        "- Tournament selection (p = 4) above SGD with 1/5 of its generations, resnet20 on cifar10.npz (table2): +1.88 "
         "points, 95 % interval +0.32 to +3.44, p = 0.035, 3 seeds.",
-        "- Lexicase (p = 2) above SGD at 3 times its generations, resnet20 on cifar10.npz (table3): +2.33 points, 95 % "
-        "interval +2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Lexicase (p = 4) above SGD at 5 times its generations, resnet20 on cifar10.npz (table4): +2.33 points, 95 % "
-        "interval +2.00 to +2.65, p = 0.001, 3 seeds.",
+        "- Lexicase (p = 2) above SGD with 1/3 of its generations, resnet20 on cifar10.npz (table3): +2.33 points, "
+        "95 % interval +2.00 to +2.65, p = 0.001, 3 seeds.",
+        "- Lexicase (p = 4) above SGD with 1/5 of its generations, resnet20 on cifar10.npz (table4): +2.33 points, "
+        "95 % interval +2.00 to +2.65, p = 0.001, 3 seeds.",
         "- Lexicase (p = 4) above itself without momentum, resnet20 on cifar10.npz (table4): +1.67 points, 95 % "
         "interval +0.11 to +3.23, p = 0.044, 3 seeds.",
         "",
@@ -68,8 +68,8 @@ def test_a_claim_whose_interval_has_zero_or_that_has_one_seed_is_too_noisy(page)
     assert [line.split(",")[0] for line in noisy.splitlines()[1:-1]] == [
         "- Lexicase (p = 4) above random selection",
         "- Lexicase (p = 4) above tournament selection",
-        "- Random selection (p = 4) above SGD at 5 times its generations",
-        "- Lexicase (p = 8) above SGD at 9 times its generations",
+        "- Random selection (p = 4) above SGD with 1/5 of its generations",
+        "- Lexicase (p = 8) above SGD with 1/9 of its generations",
     ]
     assert "+0.89 points, 1 seed." in noisy
 
@@ -95,7 +95,7 @@ def test_where_the_paper_has_lexicase_below_that_is_its_claim(experiment):
         plan = experiment(name, arms, dataset="cifar10", model="mobilenetv2")
         page = results_page(plan.root, plan.root.parent / "RESULTS.md")
         assert (
-            "- Lexicase (p = 4) below SGD at 5 times its generations, MobileNetV2 on CIFAR-10, published -0.40"
+            "- Lexicase (p = 4) below SGD with 1/5 of its generations, MobileNetV2 on CIFAR-10, published -0.40"
             in section(page, heading)
         )
 

@@ -78,7 +78,17 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
     )
     assert "it is more accurate than SGD on equal samples at weight decay 0.0005 (+0.70 points" in text
     assert text.endswith(
-        "it was picked by these intervals themselves, and no interval is adjusted for the number of comparisons."
+        "it was picked by these numbers themselves, and no interval is adjusted for the number of comparisons."
+    )
+
+
+def test_a_baseline_with_fewer_seeds_than_the_other_does_not_make_the_verdict_contradict_itself(judged):
+    matched = {"sgd-matched": [71.0, 70.6, 71.4], "sgd-matched-5e-4": [72.5]}
+    text = judged({**matched, "lexicase": [70.1, 69.5, 70.2], "average": [73.1, 72.6, 73.3]})
+    assert "it is 2.40 points below SGD on equal samples at weight decay 0.0005 in one seed" in text
+    assert text.endswith(
+        "No method with a population has an interval against SGD on equal samples at every weight decay tried: more "
+        "seeds are needed."
     )
 
 
@@ -104,11 +114,24 @@ def test_a_method_above_one_matched_baseline_alone_is_not_called_above_both(judg
         }
     )
     assert (
-        "None of 2 methods with a population is shown to be above SGD on equal samples at every weight decay tried: "
-        "the nearest, average, is more accurate than SGD on equal samples at weight decay 0.0001 (+2.00 points"
-        in text
+        "None of 2 methods with a population that have intervals is shown to be above SGD on equal samples at every "
+        "weight decay tried: the nearest by its mean, average, is more accurate than SGD on equal samples at weight "
+        "decay 0.0001 (+2.00 points" in text
     )
     assert "it cannot be told from SGD on equal samples at weight decay 0.0005" in text
+
+
+def test_the_nearest_is_the_one_with_the_highest_mean_however_narrow_the_others_are(judged):
+    text = judged(
+        {
+            "sgd-matched": [71.0, 70.6, 71.4],
+            "lexicase": [65.0, 64.5, 65.5],
+            "average": [70.0, 72.6, 68.0],
+            "random": [66.0, 65.6, 66.4],  # every difference is the same: without an interval
+        }
+    )
+    assert "None of 2 methods with a population that have intervals is shown to be above" in text
+    assert "the nearest by its mean, average, cannot be told from" in text
 
 
 def test_without_a_baseline_of_equal_cost_the_verdict_says_so(judged):

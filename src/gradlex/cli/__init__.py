@@ -61,11 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(commands: Mapping[str, Any], given: list[str]) -> None:
+    config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+    name, *words = given
+    if name in commands:  # by itself, so that what it refuses points to its own help
+        tyro.cli(
+            commands[name],
+            prog=f"gradlex {name}",
+            args=words,
+            config=config,
+            registry=_arguments.registry,
+        )
+        return
     tyro.extras.subcommand_cli_from_dict(
         dict(commands),
         prog="gradlex",
         description=_DESCRIPTION,
         args=given,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        config=config,
         registry=_arguments.registry,
     )

@@ -12,6 +12,8 @@ from gradlex.experiments import record_activations
 from gradlex.report import draw_figure2
 from gradlex.runs import StoredRun, refuse_unwritable, stored_run
 
+_DIGITS = 12  # of a fingerprint: enough to tell data apart
+
 
 def compare_runs(
     first: Sequence[Path], second: Sequence[Path], layers: tuple[str, ...], carried: Carried
@@ -43,11 +45,13 @@ def compare_runs(
 
 def _refuse_other_pictures(runs: Mapping[Path, StoredRun]) -> None:
     """Refuse runs that were not tested on the same data; the part that each was trained on may differ."""
-    same = len({run.data["fingerprint"] for run in runs.values()}) == 1
-    tested = {
+    names = {
         path: f"{Path(run.recipe.dataset).name} with {run.data['test_samples']} test samples"
         for path, run in runs.items()
     }
-    if not same and len(set(tested.values())) > 1:
-        told = "; ".join(f"{path} has {data}" for path, data in tested.items())
+    # A run of an earlier version knows only the fingerprint of all its data; then its name has to do.
+    prints = {path: run.data.get("test_fingerprint") for path, run in runs.items()}
+    same = len({run.data["fingerprint"] for run in runs.values()}) == 1
+    if not same and len(set((names if None in prints.values() else prints).values())) > 1:
+        told = "; ".join(f"{path} has {names[path]}, {str(prints[path])[:_DIGITS]}" for path in runs)
         raise InputError(f"figure2 compares runs on the same test pictures: {told}.")

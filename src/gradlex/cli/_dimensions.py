@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from gradlex.errors import InputError, unknown_name
-from gradlex.experiments import METHODS, Grid
+from gradlex.experiments import OWN_FIELDS, Grid
 from gradlex.recipe import Precision, Recipe
 
 _SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
@@ -41,7 +41,7 @@ class Dimensions:
     weight_decay: float | None = None
     """Weight decay, but for the methods that have their own."""
     augment: str | None = None
-    """Augmentation of training batches: none, crop4, flip, or crop4,flip."""
+    """Augmentation of training batches: none, crop4 (or any padding), flip, or crop4,flip."""
     width: float | None = None
     """Scale of the network's hidden layers."""
     precision: Precision | None = None
@@ -93,13 +93,12 @@ class Carried:
 
 def _check_fields(recipe: Mapping[str, Any]) -> None:
     known = {f.name for f in dataclasses.fields(Recipe)}
-    methods = {name for method in METHODS.values() for name in method.changes if name not in method.options}
     for name in recipe:
         if name not in known:
             raise unknown_name("recipe field", name, known)
         if name in _OWN:
             raise InputError(f"recipe field {name} has a flag of its own: give it there.")
-        if name in methods:
+        if name in OWN_FIELDS:
             raise InputError(
                 f"recipe field {name} is what methods differ by: choose among --methods instead."
             )

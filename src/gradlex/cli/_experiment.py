@@ -15,6 +15,7 @@ from gradlex.cli._experiment_progress import ExperimentProgress
 from gradlex.cli._listing import print_runs
 from gradlex.errors import MissingDataError, RunError
 from gradlex.experiments import (
+    Failure,
     Grid,
     Job,
     Plan,
@@ -80,12 +81,15 @@ class Experiment:
             layers = choose_layers(
                 named_problem(jobs[0].recipe, device=device, data_dir=data_dir), self.layers
             )
+            self._record(
+                jobs, layers
+            )  # of finished runs, which may have lost their weights: refused before all else
         plan = self._plan(jobs, layers)
         reasons = plan.earlier_failures()
         plan.with_failures(reasons).save()
 
-        def failed(job: Job, reason: str) -> None:  # written at once: an interruption must not lose it
-            reasons[job.folder.name] = reason
+        def failed(failure: Failure) -> None:  # written at once: an interruption must not lose it
+            reasons.update(_lasting([failure]))
             plan.with_failures(reasons).save()
 
         progress = ExperimentProgress(jobs, at_once, self.root, failed)
@@ -98,22 +102,26 @@ class Experiment:
                 evaluations=self.carried.evaluations,
                 watcher=progress,
             )
-        plan = plan.with_failures({failure.job.folder.name: failure.reason for failure in failures})
+        plan = plan.with_failures(_lasting(failures))
         plan.save()
         if self.name == "figure2":
-            for job in jobs:
-                if job.state == "done":
-                    record_activations(
-                        job.folder, layers=layers, device=self.carried.device, data_dir=data_dir
-                    )
+            self._record(jobs, layers)
         if len(failures) < len(jobs):
             written = write_report(plan)
-            console().print(text_report(plan), soft_wrap=True)
+            console().print(text_report(plan, console().width), soft_wrap=True)
             names = ", ".join(path.name for path in written)
             console().print(f"written into {self.root}: {names}", soft_wrap=True)
         if failures:
             told = "\n".join(f"  {failure.job.title}: {failure.reason}" for failure in failures)
             raise RunError(f"{len(failures)} of {len(jobs)} runs failed:\n{told}")
+
+    def _record(self, jobs: Sequence[Job], layers: tuple[str, ...]) -> None:
+        carried = self.carried
+        for job in jobs:
+            if job.state == "done":
+                record_activations(
+                    job.folder, layers=layers, device=carried.device, data_dir=carried.data_dir
+                )
 
     def _plan(self, jobs: Sequence[Job], layers: tuple[str, ...]) -> Plan:
         return Plan(
@@ -124,6 +132,11 @@ class Experiment:
             runs=tuple(Planned(method=job.method, run=job.folder.name, recipe=job.recipe) for job in jobs),
             layers=layers,
         )
+
+
+def _lasting(failures: Sequence[Failure]) -> dict[str, str]:
+    """Why runs failed, by their names; a run that another process is at has not failed."""
+    return {each.job.folder.name: each.reason for each in failures if not each.elsewhere}
 
 
 def _at_once(jobs: int | Literal["auto"], device: torch.device, grid: Grid) -> int:

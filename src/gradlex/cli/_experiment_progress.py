@@ -9,14 +9,14 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, TextColumn
 
 from gradlex.cli._console import console
-from gradlex.experiments import Job
+from gradlex.experiments import Failure, Job
 
 
 class ExperimentProgress:
     """Is told how the runs of an experiment get on (`gradlex.experiments.Watcher`), in the context of `bar`."""
 
     def __init__(
-        self, jobs: Sequence[Job], at_once: int, root: Path, failed: Callable[[Job, str], None]
+        self, jobs: Sequence[Job], at_once: int, root: Path, failed: Callable[[Failure], None]
     ) -> None:
         self._console, self._failed = console(), failed
         self._started = time.monotonic()
@@ -54,11 +54,12 @@ class ExperimentProgress:
         reached = "" if test_accuracy is None else f", test accuracy {test_accuracy:.2%}"
         self._over(job, f"{self._finished} of {len(self._all)} done: {job.title}{reached}")
 
-    def failed(self, job: Job, reason: str) -> None:
+    def failed(self, failure: Failure) -> None:
         """Say that a run has failed; the others go on."""
-        self._failed(job, reason)
+        self._failed(failure)
+        job = failure.job
         self._all[job.folder] = self._done[job.folder]  # nothing more comes of it
-        self._over(job, f"failed: {job.title}: {reason}")
+        self._over(job, f"failed: {job.title}: {failure.reason}")
 
     def _over(self, job: Job, text: str) -> None:
         self._running.pop(job.folder, None)

@@ -65,6 +65,6 @@ def _table(*columns: str) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE)
-    for name in columns:
-        table.add_column(name)
+    for place, name in enumerate(columns):  # what is typed is never cut
+        table.add_column(name, no_wrap=place == 0, overflow="fold")
     return table

@@ -102,7 +102,7 @@ def report(root: Annotated[Path, tyro.conf.Positional], *, page: Path | None = N
         raise InputError(f"the page {page} cannot be written: its folder must be there, and it a file.")
     for plan in stored_plans(root):
         written = write_report(plan)
-        out.print(text_report(plan), soft_wrap=True)
+        out.print(text_report(plan, out.width), soft_wrap=True)
         out.print(f"{len(written)} files written: {', '.join(path.name for path in written)}", soft_wrap=True)
     if page is not None:
         page.write_text(results_page(root, page), encoding="utf-8", newline="\n")

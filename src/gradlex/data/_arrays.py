@@ -39,14 +39,11 @@ class Arrays:
 
     def fingerprint(self) -> str:
         """A SHA-256 over the types, shapes and bytes of all arrays and labels."""
-        digest = hashlib.sha256()
-        for array in (self.x_train, self.y_train, self.x_test, self.y_test):
-            if array is None:
-                digest.update(b"none")
-                continue
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        return _checksum(self.x_train, self.y_train, self.x_test, self.y_test)
+
+    def test_fingerprint(self) -> str:
+        """The same over the test part alone."""
+        return _checksum(self.x_test, self.y_test)
 
     def part(self, train_size: int | None) -> Arrays:
         """The same data with a stratified random part of the training samples."""
@@ -132,8 +129,8 @@ def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
     if len(present) != arrays.num_classes:
         missing = np.flatnonzero(present != np.arange(len(present)))[0]
         raise InputError(
-            f"{source}: labels go from 0 to {arrays.num_classes - 1} but none is {missing}: "
-            "number the classes without gaps."
+            f"{source}: labels go from {present[0]} to {present[-1]} but none is {missing}: number the classes from 0, "
+            "without gaps."
         )
     if arrays.y_test is not None and arrays.y_test.max() > present[-1]:
         raise InputError(
@@ -158,3 +155,14 @@ def check_samples(samples: int, labels: npt.NDArray[Any], *, what: str) -> None:
         )
     if labels.min() < 0:
         raise InputError(f"{what}: labels must be from 0 to classes - 1, got {labels.min()}.")
+
+
+def _checksum(*arrays: npt.NDArray[Any] | None) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is None:
+            digest.update(b"none")
+            continue
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -19,9 +19,6 @@ _CHANNELS = (1, 3, 4)
 def npz(path: Path) -> Arrays:
     """The archive's arrays: pictures in any of the usual layouts, or (N, features)."""
     found = _read(path)
-    for key in ("x_train", "y_train"):
-        if key not in found:
-            raise InputError(f"{path} has no {key!r}; it holds {', '.join(sorted(found)) or 'nothing'}.")
     if ("x_test" in found) != ("y_test" in found):
         raise InputError(
             f"{path} has only one of x_test and y_test: give both, or neither and test_fraction."
@@ -52,11 +49,18 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         ) as file:  # opened here, since NumPy leaves a file open where it finds no sound archive
             _check_directory(file)
             with np.load(file, allow_pickle=False) as archive:
-                found = {key: archive[key] for key in archive.files if key in wanted}
+                names = archive.files
+                found = {key: archive[key] for key in names if key in wanted}
     except Exception as error:  # a damaged archive makes zipfile, zlib and NumPy raise many kinds
         raise InputError(
             f"{path} is not a sound .npz archive of plain arrays: {error}. Write it with numpy.savez."
         ) from error
+    for key in ("x_train", "y_train"):
+        if key not in found:
+            raise InputError(
+                f"{path} has no {key!r}; it holds {', '.join(sorted(names)) or 'nothing'}. Name its arrays x_train and "
+                "y_train, and where it has a test part x_test and y_test."
+            )
     for key, array in found.items():
         if not isinstance(array, np.ndarray):
             raise InputError(f"{path}: {key} is not a NumPy array. Write it with numpy.savez.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gradlex._lazy import lazy_attributes
 from gradlex.experiments._grid import Cell, Grid
 from gradlex.experiments._identity import run_name
-from gradlex.experiments._methods import METHODS, Method
+from gradlex.experiments._methods import METHODS, OWN_FIELDS, Method
 from gradlex.experiments._paper import EXPERIMENTS, Scale, comparison, paper_grid
 from gradlex.experiments._plan import Plan, Planned, stored_plan, stored_plans
 from gradlex.experiments._published import Published, published
@@ -28,6 +28,7 @@ __all__ = [
     "ACTIVATIONS",
     "EXPERIMENTS",
     "METHODS",
+    "OWN_FIELDS",
     "Cell",
     "Failure",
     "Grid",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.errors import BusyError, InputError, InterruptedRun, RunError
 from gradlex.recipe import Recipe
 from gradlex.runs import (
     Execution,
@@ -42,6 +42,8 @@ class Refused:
     """The run ended without one, and says why."""
 
     reason: str
+    elsewhere: bool = False
+    """Another process is at it."""
 
 
 def log_path(folder: Path, process: int) -> Path:
@@ -85,7 +87,7 @@ def run_child(
     except InterruptedRun:
         pass
     except (RunError, InputError) as error:
-        pipe.send(Refused(reason=str(error)))
+        pipe.send(Refused(reason=str(error), elsewhere=isinstance(error, BusyError)))
     log.unlink()
 
 

@@ -33,7 +33,7 @@ class Watcher(Protocol):
     def finished(self, job: Job, test_accuracy: float | None) -> None:
         """A run has its result."""
 
-    def failed(self, job: Job, reason: str) -> None:
+    def failed(self, failure: Failure) -> None:
         """A run has ended without one."""
 
 
@@ -43,6 +43,8 @@ class Failure:
 
     job: Job
     reason: str
+    elsewhere: bool = False
+    """Another process is at it, and may yet bring it to its result."""
 
 
 @dataclass(kw_only=True)
@@ -90,8 +92,8 @@ def run_jobs(
                     if isinstance(run.last, Finished):
                         watcher.finished(run.job, run.last.test_accuracy)
                     elif not interrupts.signum:
-                        failures.append(Failure(job=run.job, reason=_reason(run)))
-                        watcher.failed(run.job, failures[-1].reason)
+                        failures.append(_failure(run))
+                        watcher.failed(failures[-1])
         undone = sum(job.state != "done" for job in pending)
         if interrupts.signum and undone:
             raise InterruptedRun(
@@ -139,12 +141,14 @@ def _listen(run: _Running, watcher: Watcher) -> None:
         return
 
 
-def _reason(run: _Running) -> str:
+def _failure(run: _Running) -> Failure:
     if isinstance(run.last, Refused):
-        return run.last.reason
+        reason = " ".join(run.last.reason.split())  # tables and lists have it in one line
+        return Failure(job=run.job, reason=reason, elsewhere=run.last.elsewhere)
     log = log_path(run.job.folder, run.process.pid or 0)
     said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     code = run.process.exitcode or 0
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
     where = Path(log.parent.name, log.name)  # in the experiment's folder, wherever that is
-    return f"its process {ended}{f': {said[-1]} (all of it in {where})' if said else ''}"
+    told = f": {said[-1]} (all of it in {where})" if said else ""
+    return Failure(job=run.job, reason=f"its process {ended}{told}")

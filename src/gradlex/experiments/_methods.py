@@ -97,6 +97,9 @@ _DEFAULTS = Recipe()
 
 METHODS = {method.name: method for method in _METHODS}
 
+OWN_FIELDS = frozenset(name for method in _METHODS for name in method.changes if name not in method.options)
+"""The recipe's fields that methods differ by, but for their options, which may be given."""
+
 
 def refuse_unused_options(shared: Recipe, methods: Sequence[str]) -> None:
     """Refuse an option that none of these methods has."""

@@ -34,7 +34,7 @@ def _against(arm: Arm, other: Arm) -> str | None:
     recipe, like = arm.recipe, other.recipe
     ratio = recipe.require("generations") / like.require("generations")
     if other.method == "sgd":
-        return f"SGD at {ratio:.3g} times its generations"
+        return "SGD" if ratio == 1 else f"SGD with 1/{ratio:.3g} of its generations"
     if arm.method != "lexicase":
         return None
     if METHODS[other.method].matched:  # "outperforms SGD even at the same level of computation", section 4.2

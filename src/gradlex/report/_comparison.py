@@ -98,7 +98,9 @@ def _differences(arms: dict[str, Arm], baselines: list[Arm], setting: Setting) -
         (
             arm.title,
             *(
-                difference_cell(paired(arm.accuracies, base.accuracies))
+                difference_cell(
+                    paired(arm.accuracies, base.accuracies), len({*arm.accuracies, *base.accuracies})
+                )
                 if arm is not base and (arm.method == "sgd" or comparable(arm, base))
                 else NONE
                 for base in baselines
@@ -112,7 +114,8 @@ def _differences(arms: dict[str, Arm], baselines: list[Arm], setting: Setting) -
         rows=tuple(rows),
         notes=(
             "Mean of the differences between runs of the same seed [95 % interval], p of the paired t-test. Without "
-            "an interval where there is one seed only, or where all seeds differ by the same. Each is a test of its "
+            "an interval where there is one seed only, or where all seeds differ by the same; with the number of seeds "
+            "where only one of the two has some of them finished. Each is a test of its "
             "own: nothing is adjusted for their number. It is about other seeds on the same training and test "
             "samples: other samples would scatter more.",
         ),

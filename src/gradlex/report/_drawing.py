@@ -20,7 +20,7 @@ from gradlex.report._evidence import Evidence
 _BLACK, _GREY = "#000000", "#8a8a8a"
 _ORANGE, _SKY, _GREEN, _BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 _VERMILION, _PURPLE = "#D55E00", "#CC79A7"
-_OTHERS = (_VERMILION, _BLUE, _GREEN, _ORANGE, _SKY, _PURPLE)
+_OTHERS = (_BLUE, _GREEN, _ORANGE, _SKY, _PURPLE)
 
 _DRAWN = {
     # A user's own matplotlibrc must not change a figure: everything starts from matplotlib's defaults.
@@ -43,21 +43,25 @@ class Look:
     line: str = "-"
 
 
+# Red for SGD and blue for lexicase, as figure 2 of the paper has them.
 _LOOKS = {
-    "sgd": Look(_BLACK),
-    "sgd-matched": Look(_GREY),
-    "sgd-matched-5e-4": Look(_GREY, "--"),
+    "sgd": Look(_VERMILION),
+    "sgd-matched": Look(_BLACK),
+    "sgd-matched-5e-4": Look(_BLACK, "--"),
     "random": Look(_ORANGE),
-    "tournament": Look(_SKY),
-    "lexicase": Look(_VERMILION),
+    "tournament": Look(_GREY),
+    "lexicase": Look(_BLUE),
     "average": Look(_GREEN),
     "average-outer-0.5": Look(_GREEN, "--"),
     "average-outer-0.9": Look(_GREEN, ":"),
-    "expected": Look(_BLUE),
-    "expected-outer-0.5": Look(_BLUE, "--"),
-    "expected-outer-0.9": Look(_BLUE, ":"),
+    "expected": Look(_SKY),
+    "expected-outer-0.5": Look(_SKY, "--"),
+    "expected-outer-0.9": Look(_SKY, ":"),
     "survivors": Look(_PURPLE),
 }
+
+SETS = tuple(map(Look, (_VERMILION, *_OTHERS, _BLACK)))
+"""For sets of runs that have no method in common: the baseline first, then as many others as need be."""
 
 
 def looks(evidence: Evidence) -> dict[str, Look]:

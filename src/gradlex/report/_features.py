@@ -39,7 +39,7 @@ class Compared:
 
 
 def planned_groups(evidence: Evidence) -> tuple[dict[str, list[Path]], list[str]]:
-    """The finished runs by their columns' titles, and lines for those that have no activations."""
+    """The finished runs by their columns' titles, and lines for those that lack activations."""
     settings = evidence.settings
     if len(settings) != 1:
         told = listed([str(setting) for setting in settings]) if settings else "no finished run"
@@ -50,7 +50,8 @@ def planned_groups(evidence: Evidence) -> tuple[dict[str, list[Path]], list[str]
     groups, absent = dict[str, list[Path]](), list[str]()
     for title, arm in evidence.on(settings[0]).items():
         for seed, run in arm.runs.items():
-            if (run.path / ACTIVATIONS).exists():
+            kept = stored_activations(run.path) if (run.path / ACTIVATIONS).exists() else {}
+            if kept and set(evidence.plan.layers) <= set(kept):
                 groups.setdefault(title, []).append(run.path)
             else:
                 absent.append(

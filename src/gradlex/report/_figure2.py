@@ -12,17 +12,12 @@ from pathlib import Path
 
 from gradlex.experiments import Plan
 from gradlex.report._diversity import BINS, RESAMPLES, Diversity, Estimate, diversity
-from gradlex.report._drawing import Look, save_figure
-from gradlex.report._evidence import Evidence, gather
+from gradlex.report._drawing import SETS, Look, looks, save_figure
+from gradlex.report._evidence import gather
 from gradlex.report._features import Compared, compared, planned_groups
 from gradlex.report._panels import SHOWN, layer_panels
 from gradlex.report._setup import setup_notes
 from gradlex.report._table import Table
-
-# Red for the baseline and blue for lexicase, as the paper has them, in tones that the colour-blind can tell apart
-# (Okabe and Ito 2008).
-_LOOKS = tuple(map(Look, ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")))
-_PAPERS = dict(zip(("sgd", "lexicase"), _LOOKS, strict=False))
 
 
 def write_figure2(plan: Plan) -> list[Path]:
@@ -37,15 +32,8 @@ def write_figure2(plan: Plan) -> list[Path]:
         plan.root / "figure2",
         layers=plan.layers or None,
         notes=notes,
-        drawn_as=_papers_looks(evidence),
+        drawn_as=looks(evidence),
     )
-
-
-def _papers_looks(evidence: Evidence) -> dict[str, Look]:
-    """SGD and lexicase as in the paper, once each; the others in what colours are left."""
-    papers: dict[str, Look | None] = dict(_PAPERS)
-    others = cycle(_LOOKS[len(_PAPERS) :])
-    return {arm.title: papers.pop(arm.method, None) or next(others) for arm in evidence.arms}
 
 
 def draw_figure2(
@@ -66,7 +54,7 @@ def draw_figure2(
     written = [target_stem.with_name(f"{target_stem.name}.{ending}") for ending in ("txt", "md", "tex")]
     for path, content in zip(written, (table.text(), table.markdown(), table.latex()), strict=True):
         path.write_text(content, encoding="utf-8", newline="\n")
-    look = drawn_as or dict(zip(groups, cycle(_LOOKS), strict=False))
+    look = drawn_as or dict(zip(groups, cycle(SETS), strict=False))
     return written + save_figure(lambda: layer_panels(found, look), target_stem)
 
 

@@ -11,13 +11,17 @@ from gradlex.report._evidence import FIGURE2, gather
 from gradlex.report._figure2 import write_figure2
 from gradlex.report._parts import as_latex, as_markdown, as_text, report_parts
 from gradlex.report._plots import accuracies, curves
+from gradlex.report._table import WIDTH
 
 
-def text_report(plan: Plan) -> str:
-    """The tables of a plan with what its runs hold so far, and what they mean; of figure2 what was last written."""
+def text_report(plan: Plan, width: int = WIDTH) -> str:
+    """The tables of a plan with what its runs hold so far, and what they mean, for a terminal of at least `width`.
+
+    Of figure2 what was last written.
+    """
     if plan.name == FIGURE2:
         return figure2_numbers(plan, "txt")
-    return as_text(report_parts(gather(plan)))
+    return as_text(report_parts(gather(plan)), min(width, WIDTH))
 
 
 def figure2_numbers(plan: Plan, kind: str) -> str:

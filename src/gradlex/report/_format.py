@@ -21,14 +21,19 @@ def chance(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def difference_cell(difference: Difference | None) -> str:
-    """+0.53 [+0.11, +0.95] p=0.031; the difference alone where it has no interval."""
+def difference_cell(difference: Difference | None, seeds: int) -> str:
+    """+0.53 [+0.11, +0.95] p=0.031; the difference alone where it has no interval.
+
+    How many seeds it is of is told where there are more that only one of the two has, `seeds` in all: it is then
+    not the difference of the two means.
+    """
     if difference is None:
         return NONE
+    fewer = "" if difference.n == seeds else f" ({difference.n} seed{'s' if difference.n > 1 else ''})"
     if difference.low is None or difference.high is None or difference.p is None:
-        return f"{difference.mean:+.2f}"
+        return f"{difference.mean:+.2f}{fewer}"
     interval = f"[{difference.low:+.2f}, {difference.high:+.2f}]"
-    return f"{difference.mean:+.2f} {interval} {chance(difference.p).replace(' ', '')}"
+    return f"{difference.mean:+.2f} {interval} {chance(difference.p).replace(' ', '')}{fewer}"
 
 
 def difference_words(difference: Difference, unit: str = "points") -> str:

@@ -15,6 +15,7 @@ from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, gather
 from gradlex.report._files import figure2_numbers
 from gradlex.report._parts import as_markdown, report_parts
 from gradlex.report._provenance import provenance
+from gradlex.report._table import markdown_text
 
 # In the order of the page.
 _HEADINGS = {
@@ -94,7 +95,11 @@ def _list(title: str, found: Sequence[Claim]) -> str:
 
 
 def _missing(evidences: Sequence[Evidence]) -> list[str]:
-    lines = [f"- {evidence.plan.name}: {line}" for evidence in evidences for line in evidence.missing]
+    lines = [
+        f"- {evidence.plan.name}: {markdown_text(line)}"
+        for evidence in evidences
+        for line in evidence.missing
+    ]
     begun = {evidence.plan.name for evidence in evidences}
     if begun != {COMPARE}:  # one's own data has nothing to do with the paper's experiments
         lines += [f"- {name}: not begun." for name in EXPERIMENTS if name not in begun]

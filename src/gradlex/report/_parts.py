@@ -8,7 +8,7 @@ from gradlex.report._comparison import comparison_tables
 from gradlex.report._evidence import COMPARE, Evidence
 from gradlex.report._paper_tables import TITLES, paper_table
 from gradlex.report._setup import setup_notes
-from gradlex.report._table import Table, latex_text, paragraph
+from gradlex.report._table import WIDTH, Table, latex_text, paragraph
 from gradlex.report._verdict import verdict
 
 Part: TypeAlias = Table | str
@@ -31,9 +31,11 @@ def report_parts(evidence: Evidence) -> list[Part]:
     return parts
 
 
-def as_text(parts: list[Part]) -> str:
+def as_text(parts: list[Part], width: int = WIDTH) -> str:
     """For a terminal."""
-    return "\n".join(part.text() if isinstance(part, Table) else f"{paragraph(part)}\n" for part in parts)
+    return "\n".join(
+        part.text(width) if isinstance(part, Table) else f"{paragraph(part, width)}\n" for part in parts
+    )
 
 
 def as_markdown(parts: list[Part]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gradlex.experiments import METHODS
+from gradlex.experiments import OWN_FIELDS
 from gradlex.recipe import Recipe
 from gradlex.report._evidence import Arm, Evidence
 from gradlex.report._format import count, listed
@@ -68,10 +68,9 @@ def _facts(arms: list[Arm]) -> str:
 
 def _unusual(recipes: list[Recipe]) -> list[str]:
     """Every other field that is neither a method's own nor what the paper has."""
-    of_methods = {name for method in METHODS.values() for name in method.changes}
     usual = {**Recipe().to_dict(), **_PAPERS}
     names = [
-        name for name in usual if name not in of_methods and name not in _TOLD and name not in _ELSEWHERE
+        name for name in usual if name not in OWN_FIELDS and name not in _TOLD and name not in _ELSEWHERE
     ]
     return [
         f"{name} {_values(recipes, name)}"

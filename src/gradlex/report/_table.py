@@ -7,7 +7,9 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_WIDTH = 120
+WIDTH = 120
+"""Characters in a line of text, where a terminal has as many."""
+
 _GAP = "  "
 _NOTHING = "-"
 
@@ -21,6 +23,7 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 _LATEX_PATTERN = re.compile("|".join(map(re.escape, _LATEX)))
+_TAG = re.compile(r"<(?=[A-Za-z/!])")
 _MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
 
 
@@ -34,8 +37,8 @@ class Table:
     notes: tuple[str, ...] = ()
     words: int = 1
 
-    def text(self) -> str:
-        """For a terminal: a table too wide for it goes on below, each time with the columns of words.
+    def text(self, width: int = WIDTH) -> str:
+        """For a terminal: a table too wide for its `width` goes on below, each time with the columns of words.
 
         What goes on below leaves out rows that have nothing to say there.
         """
@@ -45,17 +48,20 @@ class Table:
         ]
         blocks = [
             line
-            for number, places in enumerate(self._blocks(widths))
+            for number, places in enumerate(self._blocks(widths, width))
             for line in self._block(number, places, widths)
         ]
-        return "\n".join([self.title, *blocks, *map(paragraph, self.notes)]) + "\n"
+        notes = [paragraph(note, width) for note in self.notes]
+        return "\n".join([paragraph(self.title, width), *blocks, *notes]) + "\n"
 
     def markdown(self) -> str:
         """For a page; the title is bold above the table, the notes are a list below it."""
         marks = [":---" if place < self.words else "---:" for place in range(len(self.columns))]
-        rows = [[cell.replace("|", r"\|") for cell in row] for row in (self.columns, *self.rows)]
+        rows = [
+            [markdown_text(cell).replace("|", r"\|") for cell in row] for row in (self.columns, *self.rows)
+        ]
         lines = [f"| {' | '.join(row)} |" for row in (rows[0], marks, *rows[1:])]
-        notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        notes = ["", *(f"- {markdown_text(note)}" for note in self.notes)] if self.notes else []
         return "\n".join([f"**{self.title}**", "", *lines, *notes]) + "\n"
 
     def latex(self) -> str:
@@ -82,13 +88,13 @@ class Table:
             + "\n"
         )
 
-    def _blocks(self, widths: list[int]) -> list[list[int]]:
+    def _blocks(self, widths: list[int], width: int) -> list[list[int]]:
         """Which columns stand beside each other."""
         words = list(range(self.words))
         blocks = [words.copy()]
         for place in range(self.words, len(widths)):
             wide = sum(widths[each] + len(_GAP) for each in (*blocks[-1], place)) - len(_GAP)
-            if wide > _WIDTH and len(blocks[-1]) > self.words:
+            if wide > width and len(blocks[-1]) > self.words:
                 blocks.append(words.copy())
             blocks[-1].append(place)
         return blocks
@@ -111,9 +117,14 @@ class Table:
         return ["", *map(line, heads), rule, *(line(row[place] for place in places) for row in rows), rule]
 
 
-def paragraph(text: str) -> str:
+def paragraph(text: str, width: int = WIDTH) -> str:
     """Sentences broken into lines for a terminal."""
-    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def markdown_text(text: str) -> str:
+    """Text in which nothing is taken for a tag: an error's message may name a <class ...>."""
+    return _TAG.sub("&lt;", text)
 
 
 def latex_text(text: str) -> str:

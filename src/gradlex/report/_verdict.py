@@ -71,33 +71,37 @@ def _predicate(arm: Arm, base: Arm) -> str:
 
 
 def _best(arms: list[Arm], matched: list[Arm]) -> str:
-    """The method whose worst lower end, over the matched baselines, is highest; that it was picked is said."""
+    """The method whose worst lower end over the matched baselines is highest, or, where none is above zero, the one
+    whose worst mean is; that it was picked is said.
+    """
     if len(arms) < 2:
         return ""
+    decays = {base.recipe.weight_decay for base in matched}
+    rivals = f"SGD on equal samples{' at every weight decay tried' if len(decays) > 1 else ''}"
     found = []
     for arm in arms:
         like = [base for base in matched if comparable(arm, base)]
         differences = [paired(arm.accuracies, base.accuracies) for base in like]
-        lows = [each.low for each in differences if each is not None and each.low is not None]
-        if like and len(lows) == len(like):
-            found.append((min(lows), arm))
+        sure = [(each.low, each.mean) for each in differences if each is not None and each.low is not None]
+        if like and len(sure) == len(like):
+            lows, means = zip(*sure, strict=True)
+            found.append((min(lows), min(means), arm))
     if not found:
-        return (
-            "No method with a population has an interval against SGD on equal samples: more seeds are needed."
-        )
+        return f"No method with a population has an interval against {rivals}: more seeds are needed."
     if len(found) == 1:
-        title = found[0][1].title
-        return f"Of the methods with a population only {title} has an interval against SGD on equal samples so far."
-    low, best = max(found, key=lambda pair: pair[0])  # the first of equals
+        title = found[0][-1].title
+        return f"Of the methods with a population only {title} has an interval against {rivals} so far."
+    shown = any(low > 0 for low, _, _ in found)
+    *_, best = max(found, key=lambda each: each[0] if shown else each[1])  # the first of equals
     like = [base for base in matched if comparable(best, base)]
     told = "; it ".join(_predicate(best, base) for base in like)
-    rivals = "SGD on equal samples" + (" at every weight decay tried" if len(like) > 1 else "")
     first = (
         f"Of {len(found)} methods with a population the best supported against {rivals}"
-        if low > 0
-        else f"None of {len(found)} methods with a population is shown to be above {rivals}: the nearest"
+        if shown
+        else f"None of {len(found)} methods with a population that have intervals is shown to be above {rivals}: the "
+        "nearest by its mean"
     )
-    return f"{first}, {best.title}, {told}; it was picked by these intervals themselves, and {_UNADJUSTED}."
+    return f"{first}, {best.title}, {told}; it was picked by these numbers themselves, and {_UNADJUSTED}."
 
 
 def _unmatched(populations: list[Arm], sgd: list[Arm]) -> str:

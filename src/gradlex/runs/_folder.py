@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from gradlex.errors import InputError
+from gradlex.errors import BusyError, InputError
 from gradlex.runs._disk import flush_folder, naming, parse_json, write_durably
 
 RECORDS = ("generations.jsonl", "evaluations.jsonl")
@@ -61,7 +61,8 @@ class RunFolder:
                 )
         elif taken:
             raise InputError(
-                f"{self.path} already holds a run ({taken[0]}): choose another --out, or continue it with --resume."
+                f"{self.path} already holds a run ({taken[0]}): choose another folder, or go on with it by resume "
+                "(--resume, resume=True)."
             )
         refuse_unwritable(self.path)
 
@@ -73,7 +74,7 @@ class RunFolder:
             lock = FileLock(self.path / ".lock", timeout=0)
             lock.acquire()
         except Timeout as error:
-            raise InputError(f"another process is running in {self.path}: wait for it, or end it.") from error
+            raise BusyError(f"another process is running in {self.path}: wait for it, or end it.") from error
         except (OSError, ValueError, NotImplementedError) as error:  # the last: no locks on this file system
             raise InputError(f"the folder {self.path} cannot be written: {error}.") from error
         try:

@@ -135,6 +135,7 @@ def array_samples(
 def _described(arrays: Arrays, normalization: Normalization) -> dict[str, Any]:
     return {
         "fingerprint": arrays.fingerprint(),
+        "test_fingerprint": arrays.test_fingerprint(),
         "train_samples": len(arrays.y_train),
         "test_samples": 0 if arrays.y_test is None else len(arrays.y_test),
         "input_shape": list(arrays.input_shape),
