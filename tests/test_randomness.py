@@ -18,6 +18,7 @@ PURPOSES = (
     "choice",
     "samples",
     "recalibration",
+    "evaluation",
 )
 KEYS = st.tuples(st.sampled_from(PURPOSES), st.integers(0, 2**31), st.integers(0, 2**31))
 

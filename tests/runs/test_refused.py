@@ -181,7 +181,7 @@ def test_a_device_that_the_machine_lacks_is_refused():
 def test_bytes_tested_on_floats_are_refused_and_the_other_way_round():
     x = X.to(torch.uint8)
     for train, test in ((x, X), (X, x)):
-        with pytest.raises(InputError, match=r"test samples are .* torch\.uint8: bytes are normalised"):
+        with pytest.raises(InputError, match=r"test samples are .* arrays of torch\.uint8 are normalised"):
             gradlex.train(net(), (train, Y), Recipe(generations=1), test=(test, Y))
 
 

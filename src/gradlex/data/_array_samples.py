@@ -30,6 +30,7 @@ class ArraySamples:
         normalization: Normalization | None = None,
         augment: Augmentation | None = None,
     ) -> None:
+        self.channels_last = True
         # Pictures lie channels-last, the fast format of convolutions; an array that already does is not copied.
         self._pictures = x.ndim == 4
         self._x = x.permute(0, 2, 3, 1).contiguous() if self._pictures else x.contiguous()
@@ -57,6 +58,12 @@ class ArraySamples:
         other._augment = augment
         return other
 
+    def contiguous(self) -> ArraySamples:
+        """The same samples, not copied, for a network that takes maps only as torch makes them (`view`)."""
+        other = copy.copy(self)
+        other.channels_last = False
+        return other
+
     @property
     def nbytes(self) -> int:
         """What the inputs take in memory."""
@@ -78,7 +85,11 @@ class ArraySamples:
 
     def _batch(self, indices: npt.NDArray[np.intp]) -> Tensor:
         batch = self._x.index_select(0, torch.from_numpy(indices).to(self._x.device))
-        return batch.permute(0, 3, 1, 2) if self._pictures else batch
+        if not self._pictures:
+            return batch
+        batch = batch.permute(0, 3, 1, 2)
+        # A clone, since pictures of one channel count as contiguous in both formats.
+        return batch if self.channels_last else batch.clone(memory_format=torch.contiguous_format)
 
     def _targets(self, indices: npt.NDArray[np.intp]) -> Tensor:
         return self._y.index_select(0, torch.from_numpy(indices).to(self._y.device))

@@ -38,6 +38,7 @@ class DatasetSamples:
         self._training, self._clean = dataset, clean_view if clean_view is not None else dataset
         self._augment, self._num_classes = augment, num_classes
         self._device: torch.device | None = None
+        self.channels_last = True
         if len(self._clean) != len(self._training):  # type: ignore[arg-type]  # map-style: has a length
             raise InputError(
                 f"the clean view has {len(self._clean)} samples and the data {len(self._training)}: "  # type: ignore[arg-type]
@@ -55,11 +56,19 @@ class DatasetSamples:
     @property
     def clean_varies(self) -> bool:
         """Whether the clean view draws random numbers: some of its first samples are other ones with other numbers."""
+        return self._varies(self._clean, others=(1, 2, 3, 4))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the training view's first samples are the same again with the same random numbers."""
+        return not self._varies(self._training, others=(0, 0))
+
+    def _varies(self, view: Dataset[Any], others: Sequence[int]) -> bool:
         with _global_generators((0, 0, 0)):
             return any(
-                not _alike(_alone(self._clean, i, 0), _alone(self._clean, i, 1 + again))
+                not _alike(_alone(view, i, 0), _alone(view, i, other))
                 for i in range(min(4, len(self)))
-                for again in range(4)
+                for other in others
             )
 
     def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -80,6 +89,12 @@ class DatasetSamples:
         other._augment = augment
         return other
 
+    def contiguous(self) -> DatasetSamples:
+        """The same samples for a network that takes maps only as torch makes them (`view`)."""
+        other = copy.copy(self)
+        other.channels_last = False
+        return other
+
     def _collated(self, samples: list[Any], indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         if not isinstance(samples[0], tuple | list) or len(samples[0]) != 2:
             raise InputError(
@@ -91,6 +106,11 @@ class DatasetSamples:
             raise InputError(
                 f"the dataset's samples do not form a batch: {error}. Return tensors of one shape."
             ) from error
+        if not isinstance(inputs, Tensor):
+            raise InputError(
+                f"a sample's input must be one tensor or array, got {type(samples[0][0]).__name__} from sample "
+                f"{indices[0]}: put several into one, and take it apart in the model."
+            )
         if not isinstance(targets, Tensor) or targets.ndim != 1 or targets.is_floating_point():
             raise InputError(
                 f"a label must be one whole number, got {samples[0][1]!r} from sample {indices[0]}."

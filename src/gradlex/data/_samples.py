@@ -18,6 +18,11 @@ class Samples(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether pictures, and a network's weights with them, lie channels-last, which convolutions are fastest in."""
+        ...
+
     def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
         """Inputs and targets as they are: what selection and evaluation see."""
         ...

@@ -1,6 +1,6 @@
 """Who computes: a worker alone, or a team of them; lazy case evaluation lives here."""
 
-from gradlex.engine._context import torch_generator
+from gradlex.engine._context import seeded
 from gradlex.engine._distributed import DistributedTeam, refuse_uneven
 from gradlex.engine._engine import PopulationEngine
 from gradlex.engine._recalibration import recalibrated
@@ -16,5 +16,5 @@ __all__ = [
     "Worker",
     "recalibrated",
     "refuse_uneven",
-    "torch_generator",
+    "seeded",
 ]

@@ -1,11 +1,13 @@
-"""The surroundings that a candidate is computed in: threads, precision, torch's global generator."""
+"""The surroundings that a candidate is computed in: threads, precision, the global generators."""
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from gradlex.recipe import Recipe
@@ -28,17 +30,24 @@ def settings(recipe: Recipe) -> Iterator[None]:
 
 
 @contextmanager
-def torch_generator(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's global generators inside (dropout has no other), and put them back afterwards."""
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the global generators inside (dropout has no other), and put them back afterwards."""
     devices = [] if device.type == "cpu" else [device]
     kind = "cuda" if device.type == "cpu" else device.type
+    python, numpy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=devices, device_type=kind):
         reseed(seed, device)
-        yield
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
 
 
 def reseed(seed: int, device: torch.device) -> None:
-    """Seed what a network on this device draws from. torch.manual_seed would seed every other device too."""
+    """Seed what a network on this device may draw from. torch.manual_seed would seed every other device too."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gradlex.engine._context import settings, torch_generator
+from gradlex.engine._context import seeded, settings
 from gradlex.engine._told import told
 from gradlex.engine._worker import Worker
 from gradlex.population import (
@@ -17,8 +17,8 @@ from gradlex.population import (
     batches,
     install,
     moved,
+    shielded,
     statistics_of,
-    with_own_buffers,
 )
 from gradlex.randomness import stream, torch_seed
 
@@ -34,16 +34,16 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
     size = recipe.require("batch_size")
     drawn = stream(recipe.seed, "recalibration", generation, index).permutation(len(samples))[: count * size]
     seed = torch_seed(recipe.seed, "recalibration", generation, index)
-    own = with_own_buffers(moved(state, worker.device), model)
+    own = shielded(moved(state, worker.device), model)
     install(model, own)
-    model.train()
+    worker.training_mode()
     layers = {name: layer for name, layer in batch_norm_layers(model).items() if layer.training}
     if not layers:
         return state
     with (
         told(f"the recalibration after generation {generation}"),
         settings(recipe),
-        torch_generator(seed, worker.device),  # dropout
+        seeded(seed, worker.device),  # dropout
         torch.no_grad(),
         _means_of_batches(layers.values()),
     ):

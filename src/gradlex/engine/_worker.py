@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlex.data import Samples
-from gradlex.engine._context import autocast, reseed, settings, torch_generator
+from gradlex.engine._context import autocast, reseed, seeded, settings
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.engine._told import told
 from gradlex.population import (
@@ -31,8 +31,8 @@ from gradlex.population import (
     make_optimizer,
     moved,
     same_buffers,
+    shielded,
     subgd,
-    with_own_buffers,
 )
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import Recipe
@@ -82,7 +82,12 @@ class Worker:
         offload: bool = False,
         watch: Callable[[], None] | None = None,
     ) -> None:
-        self.model = channels_last(model.to(device))
+        model = model.to(device)
+        self.model = channels_last(model) if samples.channels_last else model
+        # What was put into evaluation mode in a network that is to be trained stays there: it is frozen.
+        self._resting = {
+            name for name, layer in model.named_modules() if model.training and not layer.training
+        }
         self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
         self.parallel, self._watch = parallel, watch or (lambda: None)
         self._home = torch.device("cpu") if offload else device
@@ -101,13 +106,14 @@ class Worker:
     def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
         """SubGD: candidate `index` of the parent's generation, on its subset."""
         recipe, generation = self.recipe, parent.generation
-        with told(f"candidate {index} of generation {generation}"):
+        bfloat16 = recipe.precision == "bfloat16"
+        with told(f"candidate {index} of generation {generation}", bfloat16=bfloat16):
             install(self.model, moved(copy(parent.state), self.device))
             optimizer = make_optimizer(recipe, self.model, lr, self.device.type)
             if parent.optimizer is not None:
                 import_state(optimizer, self.model, parent.optimizer)
-            self.model.train()
-            with settings(recipe), torch_generator(self._dropout_seed(generation, index), self.device):
+            self.training_mode()
+            with settings(recipe), seeded(self._dropout_seed(generation, index), self.device):
                 augmented = self._augmented(subset, generation, index)
                 loss = subgd(
                     self._trained, optimizer, augmented, self.task.loss, autocast(recipe, self.device)
@@ -127,6 +133,13 @@ class Worker:
     def trainable(self) -> list[str]:
         """The names of the parameters that are trained."""
         return [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+
+    def training_mode(self) -> None:
+        """Have the model as it is to be trained: all of it in training mode but what came in evaluation mode."""
+        self.model.train()
+        for name, layer in self.model.named_modules():
+            if name in self._resting:
+                layer.training = False
 
     def errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
         """The (states, cases) errors on clean samples, in one copy from the device.
@@ -154,8 +167,8 @@ class Worker:
         with (
             told("the evaluation"),
             settings(self.recipe),
-            torch_generator(seed, self.device),
-            torch.inference_mode(),
+            seeded(seed, self.device),
+            torch.no_grad(),
             self._asking([state]) as (own,),
         ):
             install(self.model, own)
@@ -172,8 +185,8 @@ class Worker:
         before = capture(self.model)
         install(self.model, copy(before))  # local workers have the model in memory that they share
         trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.model.train()
-        with told("the first batch"), settings(self.recipe), torch_generator(0, self.device):
+        self.training_mode()
+        with told("the first batch"), settings(self.recipe), seeded(0, self.device):
             inputs, targets = self.samples.clean(np.arange(2))
             loss = self.task.loss(self.model(inputs), targets)
             gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
@@ -185,8 +198,9 @@ class Worker:
         groups = [states] if self._together else [[state] for state in states]
         with (
             settings(self.recipe),
-            torch_generator(0, self.device),
-            torch.inference_mode(),
+            seeded(0, self.device),
+            # Not inference_mode: what a network keeps for itself in a pass must be of use in training too.
+            torch.no_grad(),
             autocast(self.recipe, self.device, swaps=True),
         ):
             table = torch.cat([self._asked_together(group, cases) for group in groups]).float().cpu().numpy()
@@ -209,8 +223,7 @@ class Worker:
     def _asking(self, states: Sequence[State]) -> Iterator[list[State]]:
         """The states to ask, in evaluation mode: asking changes neither them nor the module, whatever it does."""
         self.model.eval()
-        with torch.inference_mode(False):  # what is installed in the module must be of use in training too
-            own = [with_own_buffers(moved(state, self.device), self.model) for state in states]
+        own = [shielded(moved(state, self.device), self.model) for state in states]
         with same_buffers(self.model):
             yield own
 

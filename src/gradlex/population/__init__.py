@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         install,
         moved,
         same_buffers,
+        shielded,
         statistics_of,
-        with_own_buffers,
     )
     from gradlex.population._subgd import Batch, all_finite, subgd
 
@@ -54,10 +54,10 @@ __all__ = [
     "outer_step",
     "pieces",
     "same_buffers",
+    "shielded",
     "split",
     "statistics_of",
     "subgd",
-    "with_own_buffers",
 ]
 
 _MODULES = {
@@ -72,7 +72,7 @@ _MODULES = {
         "moved",
         "same_buffers",
         "statistics_of",
-        "with_own_buffers",
+        "shielded",
     ),
     "_subgd": ("Batch", "all_finite", "subgd"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -69,22 +69,33 @@ def make_optimizer(recipe: Recipe, model: nn.Module, lr: float, device_type: str
     """A fresh optimizer over the model's trainable parameters."""
     trainable = [p for p in model.parameters() if p.requires_grad]
     found, options = find_optimizer(recipe.optimizer), optimizer_keywords(recipe)
-    if _can_be_fused(found, trainable, device_type) and "foreach" not in options:
+    if _can_be_fused(found, model, options, device_type):
         options.setdefault("fused", True)
     try:
-        return found(trainable, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
+        optimizer = found(trainable, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
     except (TypeError, ValueError, RuntimeError) as error:  # torch's own checks of its keywords
         raise InputError(f"optimizer {recipe.optimizer!r} refused its settings: {error}") from error
+    if found is torch.optim.SGD and options.get("fused") and options.get("momentum"):
+        # torch begins a fused momentum only for all parameters at once; some may have their first gradient later.
+        for parameter in trainable:
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
 
 
-def _can_be_fused(optimizer: type[Optimizer], parameters: Sequence[Tensor], device_type: str) -> bool:
+def _can_be_fused(
+    optimizer: type[Optimizer], model: nn.Module, options: Mapping[str, Any], device_type: str
+) -> bool:
     """Whether one kernel can take the whole step.
 
     On a processor it walks storages side by side, so a parameter, its gradient and its state must have one memory
-    format. Autograd sees to the gradient's, and whoever restores a state to the state's.
+    format. Autograd sees to the gradient's, and whoever restores a state to the state's. Sparse gradients it does
+    not take, and with dampening a momentum does not begin at zero.
     """
     takes = "fused" in inspect.signature(optimizer).parameters and device_type in ("cpu", "cuda")
-    return takes and all(parameter.is_floating_point() for parameter in parameters)
+    asked_otherwise = "foreach" in options or options.get("dampening")
+    sparse = any(getattr(layer, "sparse", False) is True for layer in model.modules())
+    dense = all(p.is_floating_point() for p in model.parameters() if p.requires_grad) and not sparse
+    return takes and dense and not asked_otherwise
 
 
 def export_state(optimizer: Optimizer, model: nn.Module, home: torch.device) -> OptimizerState:

@@ -35,15 +35,24 @@ def moved(state: State, device: torch.device) -> State:
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 
-def with_own_buffers(state: State, module: nn.Module) -> State:
-    """The state for passes that may change the module's buffers: copies of them, and the parameters shared."""
-    buffers = {name for name, _ in module.named_buffers()}
-    return {name: tensor.clone() if name in buffers else tensor for name, tensor in state.items()}
+def shielded(state: State, module: nn.Module) -> State:
+    """The state for passes that may change some of it: copies of what may change, and the rest shared.
+
+    That is buffers, and the weights of embeddings with a `max_norm`, which every pass may scale down.
+    """
+    scaled = {
+        id(layer.weight)
+        for layer in module.modules()
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None
+    }
+    changing = {name for name, _ in module.named_buffers()}
+    changing |= {name for name, parameter in module.named_parameters() if id(parameter) in scaled}
+    return {name: tensor.clone() if name in changing else tensor for name, tensor in state.items()}
 
 
 @contextmanager
 def same_buffers(module: nn.Module) -> Iterator[None]:
-    """Put the module's buffers back afterwards: a pass may put other tensors, of inference mode, in their place."""
+    """Put the module's buffers back afterwards: a pass may put other tensors in their place."""
     before = [
         (layer, name, buffer)
         for layer in module.modules()

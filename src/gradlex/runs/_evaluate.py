@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,6 +20,7 @@ from gradlex.runs._device import find_device
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._named import array_samples, build_model
 from gradlex.runs._resume import stored_recipe
+from gradlex.runs._tried import takes_channels_last
 from gradlex.runs._weights import load_weights
 from gradlex.tasks import Classification
 
@@ -107,8 +109,10 @@ def finished_model(
     normalization = Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
     found = find_device(device)
     test = array_samples(arrays.x_test, arrays.y_test, normalization, found)
+    if not takes_channels_last(model.eval().to(found), test.clean(np.arange(1))[0]):
+        test = test.contiguous()
     return FinishedModel(
-        recipe=recipe, model=model.eval(), test=test, normalization=normalization, device=found
+        recipe=recipe, model=model.cpu(), test=test, normalization=normalization, device=found
     )
 
 

@@ -23,6 +23,14 @@ from gradlex.tasks import Classification
 
 def given_recipe(recipe: Recipe, augment: Augmentation | None) -> Recipe:
     """The recipe with what is passed in as an object marked as given."""
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"recipe must be a gradlex.Recipe, got {type(recipe).__name__}.")
+    for name in ("model", "dataset"):
+        if getattr(recipe, name) not in (GIVEN, getattr(Recipe(), name)):
+            raise InputError(
+                f"{name} {getattr(recipe, name)!r} in the recipe is for the command: here what is passed in is "
+                "trained, so leave it out."
+            )
     if augment is not None and recipe.augment is not None:
         raise InputError(f"augment is given twice: as a callable and as {recipe.augment!r} in the recipe.")
     return recipe.replace(dataset=GIVEN, model=GIVEN, augment=recipe.augment if augment is None else GIVEN)
@@ -47,9 +55,11 @@ def given_problem(
     _refuse_what_names_are_for(recipe)
     if augment is None and recipe.augment not in (None, GIVEN):
         augment = parse_augment(recipe.augment or "none")
-    model = copy.deepcopy(model).to(device)
+    model = _copied(model).to(device)
     make = SampleMaker(model, recipe, device)
     train, normalization = make.samples(data, clean=clean, augment=augment)
+    tried = make.tried
+    assert tried is not None
     if recipe.augment not in (None, "none", GIVEN) and train.clean(np.arange(1))[0].ndim != 4:
         raise InputError(f"augment {recipe.augment!r} needs pictures (N, channels, height, width): use none.")
     tested = None if test is None else make.samples(test, normalization=normalization)[0]
@@ -60,8 +70,8 @@ def given_problem(
         Facts(
             dataset=OWN,
             num_samples=len(train),
-            gains_from_bfloat16=all(p.dtype == torch.float32 for p in model.parameters()),
-            multiply_adds=make.multiply_adds,
+            gains_from_bfloat16=tried.bfloat16 and all(p.dtype == torch.float32 for p in model.parameters()),
+            multiply_adds=tried.multiply_adds,
             device=device,
             workers=workers,
         ),
@@ -76,13 +86,30 @@ def given_problem(
             "fingerprint": _fingerprint(data, test),
             "train_samples": len(train),
             "test_samples": 0 if tested is None else len(tested),
-            "num_classes": make.num_classes,
+            "num_classes": tried.num_classes,
             "normalization": None if normalization is None else asdict(normalization),
         },
         normalization=normalization,
-        multiply_adds=make.multiply_adds,
+        multiply_adds=tried.multiply_adds,
         device=device,
     )
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"model must be an nn.Module, got {model!r:.80}: gradlex.models.build makes one by its name."
+        )
+    try:
+        own = copy.deepcopy(model)
+    except Exception as error:  # torch's words for a tensor that is computed, or a user's for anything
+        raise InputError(f"the model cannot be copied: {type(error).__name__}: {error}") from error
+    if not all(parameter.is_leaf for parameter in own.parameters()):
+        raise InputError(
+            f"a copy of the model ({type(model).__name__}) has parameters that cannot be trained: give it before "
+            "torch.jit.script or whatever made it so, or use Recipe(compile=True)."
+        )
+    return own
 
 
 def _refuse_what_names_are_for(recipe: Recipe) -> None:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
 
 from gradlex.data import ArraySamples, Augmentation, DatasetSamples, Normalization, Samples, check_samples
-from gradlex.engine import torch_generator
+from gradlex.engine import seeded
 from gradlex.errors import InputError
 from gradlex.randomness import torch_seed
 from gradlex.recipe import Recipe
-from gradlex.runs._problem import check_width, try_out
+from gradlex.runs._tried import Tried, check_width, try_out
 
 Data: TypeAlias = "tuple[Tensor | npt.NDArray[Any], Tensor | npt.NDArray[Any]] | Dataset[Any]"
 """(x, y) as tensors or NumPy arrays, or a map-style torch Dataset of (input, label)."""
@@ -29,7 +29,8 @@ class SampleMaker:
         self._model, self._device = model, device
         self._seed = torch_seed(recipe.seed, "initialisation", index=1)
         self._bytes: bool | None = None
-        self.num_classes, self.multiply_adds = 0, 0.0
+        self.tried: Tried | None = None
+        """What the training samples showed of the model."""
 
     def samples(
         self,
@@ -59,16 +60,24 @@ class SampleMaker:
             raise InputError("the clean view of a Dataset must be a Dataset of the same samples, got arrays.")
         if len(data) == 0:
             raise InputError(f"the dataset {type(data).__name__} is empty.")
+        self._refuse_mixed(bytes_given=False, what=f"a {type(data).__name__}")
         given = DatasetSamples(data, clean_view=clean, num_classes=2**31).to(self._device)
-        self._fit(given)
+        tried = self._try(given)
         if given.clean_varies:
             warnings.warn(
                 f"{type(data if clean is None else clean).__name__} transforms its samples at random, so selection and "
                 "evaluation would see augmented ones: give the same samples without random transforms as clean=...",
                 stacklevel=4,
             )
-        samples = DatasetSamples(data, clean_view=clean, augment=augment, num_classes=self.num_classes)
-        return samples.to(self._device), None
+        if not given.repeats:
+            warnings.warn(
+                f"{type(data).__name__} draws from a random generator of its own, so the run cannot be made again or "
+                "go on as it would have: draw from random, numpy.random or torch, which are seeded for every batch.",
+                stacklevel=4,
+            )
+        samples = DatasetSamples(data, clean_view=clean, augment=augment, num_classes=tried.num_classes)
+        samples = samples.to(self._device)
+        return samples if tried.channels_last else samples.contiguous(), None
 
     def _arrays(
         self, data: Any, augment: Augmentation | None, normalization: Normalization | None
@@ -79,12 +88,7 @@ class SampleMaker:
         check_samples(len(x), y.cpu().numpy(), what="the data")
         if x.is_floating_point() and not torch.isfinite(x).all():
             raise InputError("the data holds NaN or infinity: clean it first.")
-        if self._bytes not in (None, x.dtype == torch.uint8):
-            raise InputError(
-                f"the test samples are {x.dtype}, the training samples are {'not ' if x.dtype == torch.uint8 else ''}"
-                "torch.uint8: bytes are normalised and other types are not, so give both alike."
-            )
-        self._bytes = x.dtype == torch.uint8
+        self._refuse_mixed(bytes_given=x.dtype == torch.uint8, what=f"{x.dtype} arrays")
         if x.dtype == torch.uint8 and normalization is None:
             if x.ndim not in (2, 4):
                 raise InputError(
@@ -97,13 +101,25 @@ class SampleMaker:
             normalization=normalization if x.dtype == torch.uint8 else None,
             augment=augment,
         ).to(self._device)
-        self._fit(samples)
-        check_width(self.num_classes, int(y.max()) + 1)
-        return samples, normalization
+        tried = self._try(samples)
+        check_width(tried.num_classes, int(y.max()) + 1)
+        return samples if tried.channels_last else samples.contiguous(), normalization
 
-    def _fit(self, samples: Samples) -> None:
-        with torch_generator(self._seed, self._device):  # a lazy layer takes its initial weights here
-            self.num_classes, self.multiply_adds = try_out(self._model, samples)
+    def _try(self, samples: Samples) -> Tried:
+        with seeded(self._seed, self._device):  # a lazy layer takes its initial weights here
+            tried = try_out(self._model, samples, self._device)
+        self.tried = self.tried or tried
+        return tried
+
+    def _refuse_mixed(self, *, bytes_given: bool, what: str) -> None:
+        """Arrays of bytes are normalised and nothing else is, so training and test samples must be alike in it."""
+        if self._bytes not in (None, bytes_given):
+            trained = "torch.uint8 arrays" if self._bytes else "not"
+            raise InputError(
+                f"the test samples are {what}, the training samples are {trained}: arrays of torch.uint8 are "
+                "normalised and other samples are not, so give both alike."
+            )
+        self._bytes = bytes_given
 
 
 def as_tensor(given: Any, name: str) -> Tensor:

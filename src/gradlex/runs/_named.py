@@ -13,13 +13,14 @@ import torch
 from torch import nn
 
 from gradlex.data import Arrays, ArraySamples, Normalization, dataset_info, is_folder, load, parse_augment
-from gradlex.engine import torch_generator
+from gradlex.engine import seeded
 from gradlex.errors import InputError, unknown_name
 from gradlex.models import MODELS, build
 from gradlex.randomness import torch_seed
 from gradlex.recipe import GIVEN, Recipe
-from gradlex.runs._problem import Problem, check_width, try_out
+from gradlex.runs._problem import Problem
 from gradlex.runs._resolve import Facts, resolve, resolve_method
+from gradlex.runs._tried import check_width, try_out
 from gradlex.runs._weights import load_weights
 from gradlex.tasks import Classification
 
@@ -50,10 +51,10 @@ def named_problem(
     normalization = Normalization.of(arrays.x_train)
     model = build_model(recipe, arrays.input_shape, arrays.num_classes)
     plain = array_samples(arrays.x_train, arrays.y_train, normalization, device)
-    with torch_generator(torch_seed(recipe.seed, "initialisation", index=1), device):
-        width, multiply_adds = try_out(model.to(device), plain)
-    check_width(width, arrays.num_classes)
-    recipe = resolved_for(recipe, arrays, device, multiply_adds=multiply_adds)
+    with seeded(torch_seed(recipe.seed, "initialisation", index=1), device):
+        tried = try_out(model.to(device), plain, device)
+    check_width(tried.num_classes, arrays.num_classes)
+    recipe = resolved_for(recipe, arrays, device, multiply_adds=tried.multiply_adds)
     augment = parse_augment(recipe.augment or "none")
     if augment is not None and len(arrays.input_shape) != 3:
         raise InputError(
@@ -61,17 +62,22 @@ def named_problem(
         )
     if recipe.init_from is not None and fresh:
         load_weights(model, Path(recipe.init_from))
+    test = (
+        None
+        if arrays.x_test is None or arrays.y_test is None
+        else array_samples(arrays.x_test, arrays.y_test, normalization, device)
+    )
+    if not tried.channels_last:
+        plain, test = plain.contiguous(), None if test is None else test.contiguous()
     return Problem(
         recipe=recipe,
         model=model,
         train=plain.with_augment(augment),
-        test=None
-        if arrays.x_test is None or arrays.y_test is None
-        else array_samples(arrays.x_test, arrays.y_test, normalization, device),
+        test=test,
         task=Classification(recipe.case_error),
         data=_described(arrays, normalization),
         normalization=normalization,
-        multiply_adds=multiply_adds,
+        multiply_adds=tried.multiply_adds,
         device=device,
     )
 
@@ -100,7 +106,7 @@ def build_model(recipe: Recipe, shape: tuple[int, ...], num_classes: int) -> nn.
     if info is not None and info.smallest_picture and not pictures:
         raise InputError(f"{recipe.model} needs pictures; this data has {shape[0]} plain features: use mlp.")
     flat = info is not None and not info.smallest_picture
-    with torch_generator(torch_seed(recipe.seed, "initialisation"), torch.device("cpu")):
+    with seeded(torch_seed(recipe.seed, "initialisation"), torch.device("cpu")):
         try:
             return build(
                 recipe.model,

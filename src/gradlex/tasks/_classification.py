@@ -33,8 +33,9 @@ class Classification:
 
 
 def _correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    # argmax takes NaN for the largest value, so a network that answers NaN must be failed explicitly.
-    return (outputs.argmax(dim=1) == targets) & torch.isfinite(outputs).all(dim=1)
+    # argmax takes NaN for the largest value, so a network that answers NaN, or infinity, must be failed explicitly;
+    # minus infinity for a class says only that it is none of them.
+    return (outputs.argmax(dim=1) == targets) & torch.isfinite(outputs.amax(dim=1))
 
 
 def _full(outputs: Tensor) -> Tensor:
