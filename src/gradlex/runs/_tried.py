@@ -33,9 +33,8 @@ class Tried:
 def try_out(model: nn.Module, samples: Samples, device: torch.device) -> Tried:
     """Show the model two samples; the modes of its layers, evaluation or training, stay as they are."""
     inputs, _ = samples.clean(np.arange(min(2, len(samples))))
-    inputs = inputs.clone(
-        memory_format=torch.contiguous_format
-    )  # also where one channel counts as both formats
+    # A clone, since pictures of one channel count as contiguous in both formats.
+    inputs = inputs.clone(memory_format=torch.contiguous_format)
     modes = {layer: layer.training for layer in model.modules()}
     try:
         model.eval()
