@@ -106,10 +106,10 @@ def test_compute_matched_sgd_trains_on_as_many_samples_as_the_populations():
     )
     generations = {(c.method, c.recipe.weight_decay): c.recipe.generations for c in grid.cells()}
     assert generations == {
-        ("sgd", 1e-4): 40,
-        ("sgd-matched", 1e-4): 200,
-        ("sgd-matched-5e-4", 5e-4): 200,
-        ("lexicase", 1e-4): 200,
+        ("sgd", 1e-4): 60,
+        ("sgd-matched", 1e-4): 300,
+        ("sgd-matched-5e-4", 5e-4): 300,
+        ("lexicase", 1e-4): 300,
     }
 
 
@@ -119,11 +119,11 @@ def test_compute_matched_sgd_matches_each_population():
     )
     found = [(c.method, c.recipe.population, c.recipe.generations) for c in grid.cells()]
     assert found == [
-        ("sgd", None, 40),
-        *(("sgd-matched", None, n) for n in (120, 200, 360)),
-        ("lexicase", 2, 120),
-        ("lexicase", 4, 200),
-        ("lexicase", 8, 360),
+        ("sgd", None, 60),
+        *(("sgd-matched", None, n) for n in (180, 300, 540)),
+        ("lexicase", 2, 180),
+        ("lexicase", 4, 300),
+        ("lexicase", 8, 540),
     ]
 
 
