@@ -6,6 +6,9 @@ resuming a run needs no generator state, and who computes a candidate cannot cha
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
@@ -51,3 +54,14 @@ def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> 
 def torch_seed(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> int:
     """A 63-bit seed for torch's global generator, where torch offers no other (dropout, initialisation)."""
     return int(_sequence(seed, purpose, generation, index).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@contextmanager
+def callers_generators() -> Iterator[None]:
+    """Put the global generators of random and NumPy back afterwards: what is drawn inside is not the caller's."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)

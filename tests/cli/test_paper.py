@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,6 +173,28 @@ def test_figure_2_compares_runs_that_are_named_and_says_which(table2, capsys, tm
     assert {path.name for path in tmp_path.iterdir()} == {
         f"figure2-runs.{kind}" for kind in ("png", "svg", "txt", "md", "tex")
     }
+    for run in (sgd, lexicase):  # other pictures in a file of the same name
+        copied = tmp_path / run.name
+        shutil.copytree(run, copied)
+        stored = json.loads((copied / "recipe.json").read_text())
+        stored["data"] |= dict.fromkeys(("fingerprint", "test_fingerprint"), run.name)
+        (copied / "recipe.json").write_text(json.dumps(stored))
+    others = [str(tmp_path / run.name) for run in (sgd, lexicase)]
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "paper",
+                "figure2",
+                "--first",
+                others[0],
+                "--second",
+                others[1],
+                "--out",
+                str(tmp_path / "other"),
+            ]
+        )
+    assert "the same test pictures, and these are not" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
     with pytest.raises(SystemExit):
         main([*words, "--list"])
     assert "leave out what tells which to run" in capsys.readouterr().err

@@ -12,8 +12,6 @@ from gradlex.experiments import record_activations
 from gradlex.report import draw_figure2
 from gradlex.runs import StoredRun, refuse_unwritable, stored_run
 
-_DIGITS = 12  # of a fingerprint: enough to tell data apart
-
 
 def compare_runs(
     first: Sequence[Path], second: Sequence[Path], layers: tuple[str, ...], carried: Carried
@@ -53,5 +51,5 @@ def _refuse_other_pictures(runs: Mapping[Path, StoredRun]) -> None:
     prints = {path: run.data.get("test_fingerprint") for path, run in runs.items()}
     same = len({run.data["fingerprint"] for run in runs.values()}) == 1
     if not same and len(set((names if None in prints.values() else prints).values())) > 1:
-        told = "; ".join(f"{path} has {names[path]}, {str(prints[path])[:_DIGITS]}" for path in runs)
-        raise InputError(f"figure2 compares runs on the same test pictures: {told}.")
+        told = "; ".join(f"{path} has {name}" for path, name in names.items())
+        raise InputError(f"figure2 compares runs on the same test pictures, and these are not: {told}.")

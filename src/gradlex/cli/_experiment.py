@@ -81,9 +81,8 @@ class Experiment:
             layers = choose_layers(
                 named_problem(jobs[0].recipe, device=device, data_dir=data_dir), self.layers
             )
-            self._record(
-                jobs, layers
-            )  # of finished runs, which may have lost their weights: refused before all else
+            # Finished runs may have lost their weights: that is refused before the plan is written.
+            self._record(jobs, layers)
         plan = self._plan(jobs, layers)
         reasons = plan.earlier_failures()
         plan.with_failures(reasons).save()

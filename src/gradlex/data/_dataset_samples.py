@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, default_collate
 from gradlex.data._augment import Augmentation
 from gradlex.data._samples import augmented_alike
 from gradlex.errors import InputError
+from gradlex.randomness import callers_generators
 
 
 class DatasetSamples:
@@ -64,9 +65,13 @@ class DatasetSamples:
         return not self._varies(self._training, others=(0, 0))
 
     def _varies(self, view: Dataset[Any], others: Sequence[int]) -> bool:
+        def shown(i: int, again: int) -> Tensor:
+            inputs, _ = self._collated([_alone(view, i, again)], np.array([i]))
+            return torch.nan_to_num(inputs)
+
         with _global_generators((0, 0, 0)):
             return any(
-                not _alike(_alone(view, i, 0), _alone(view, i, other))
+                not torch.equal(shown(i, 0), shown(i, other))
                 for i in range(min(4, len(self)))
                 for other in others
             )
@@ -132,12 +137,6 @@ def _alone(dataset: Dataset[Any], index: int, again: int) -> Any:
     return dataset[index]
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two samples have equal inputs."""
-    first, second = (torch.nan_to_num(default_collate([sample])[0]) for sample in (one, other))
-    return torch.equal(first, second)
-
-
 def _seed(seeds: Sequence[int]) -> None:
     random.seed(seeds[0])
     np.random.seed(seeds[1])
@@ -147,11 +146,6 @@ def _seed(seeds: Sequence[int]) -> None:
 @contextmanager
 def _global_generators(seeds: Sequence[int]) -> Iterator[None]:
     """Seed the generators of random, NumPy and torch's CPU inside; an accelerator's own belongs to dropout."""
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
+    with callers_generators(), torch.random.fork_rng(devices=[]):
         _seed(seeds)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+        yield

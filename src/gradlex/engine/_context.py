@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from gradlex.randomness import callers_generators
 from gradlex.recipe import Recipe
 
 
@@ -34,14 +35,9 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the global generators inside (dropout has no other), and put them back afterwards."""
     devices = [] if device.type == "cpu" else [device]
     kind = "cuda" if device.type == "cpu" else device.type
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=devices, device_type=kind):
+    with callers_generators(), torch.random.fork_rng(devices=devices, device_type=kind):
         reseed(seed, device)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+        yield
 
 
 def reseed(seed: int, device: torch.device) -> None:

@@ -15,7 +15,7 @@ from gradlex.report._table import WIDTH
 
 
 def text_report(plan: Plan, width: int = WIDTH) -> str:
-    """The tables of a plan with what its runs hold so far, and what they mean, for a terminal of at least `width`.
+    """The tables of a plan with what its runs hold so far, and what they mean, for a terminal of this width.
 
     Of figure2 what was last written.
     """

@@ -36,11 +36,11 @@ def layer_panels(compared: Compared, drawn_as: Mapping[str, Look]) -> Figure:
 def _draw(panel: Axes, sets: Layer, edges: Values, drawn_as: Mapping[str, Look]) -> None:
     margin = 0.03 * (edges[-1] - edges[0])
     points = np.linspace(edges[0] - margin, edges[-1] + margin, _POINTS)
-    shown = 0.0
+    ends = []
     for title, runs in sets.items():
         look = drawn_as[title]
         values = np.concatenate([features.ravel() for features in runs]).astype(np.float64)
-        shown = max(shown, float(np.quantile(values, SHOWN)))
+        ends.append(float(np.quantile(values, SHOWN)))
         panel.hist(
             values,
             bins=list(edges),
@@ -54,5 +54,5 @@ def _draw(panel: Axes, sets: Layer, edges: Values, drawn_as: Mapping[str, Look])
         smooth = gaussian_kde(values)(points) if np.ptp(values) > 0 else np.full(_POINTS, np.nan)
         label = title if len(runs) == 1 else f"{title} ({len(runs)} runs)"
         panel.plot(points, smooth, look.line, color=look.colour, linewidth=1.5, label=label)
-    panel.set_xlim(points[0], shown + margin)  # a single strong answer would leave half the panel empty
+    panel.set_xlim(points[0], max(ends) + margin)  # a single strong answer would leave half the panel empty
     panel.set_ylim(bottom=0)

@@ -38,34 +38,35 @@ def try_out(model: nn.Module, samples: Samples, device: torch.device) -> Tried:
     modes = {layer: layer.training for layer in model.modules()}
     try:
         model.eval()
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            outputs = model(inputs)
-        _check_answer(model, inputs, outputs)
+        num_classes, multiply_adds = _answer(model, inputs)
         _refuse_merging(model)
         return Tried(
-            num_classes=int(outputs.shape[1]),
-            multiply_adds=counter.get_total_flops() / 2 / len(inputs),
+            num_classes=num_classes,
+            multiply_adds=multiply_adds,
             channels_last=takes_channels_last(model, inputs),
             bfloat16=native_bfloat16(device) and _takes_bfloat16(model, inputs, device),
         )
-    except InputError:
-        raise
-    except Exception as error:  # whatever a model of the user's may raise
-        raise InputError(
-            f"the model cannot take inputs of the shape {tuple(inputs.shape)} and type {inputs.dtype}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
     finally:
         for layer, training in modes.items():
             layer.training = training
 
 
-def _check_answer(model: nn.Module, inputs: Tensor, outputs: object) -> None:
+def _answer(model: nn.Module, inputs: Tensor) -> tuple[int, float]:
+    """How many classes the model answers for, and its multiply-adds a sample."""
+    try:
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            outputs = model(inputs)
+    except Exception as error:  # whatever a model of the user's may raise
+        raise InputError(
+            f"the model cannot take inputs of the shape {tuple(inputs.shape)} and type {inputs.dtype}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(f"the model must return a tensor (samples, classes), got {shape}.")
     if not any(p.requires_grad for p in model.parameters()):
         raise InputError("the model has no trainable parameter.")
+    return int(outputs.shape[1]), counter.get_total_flops() / 2 / len(inputs)
 
 
 def takes_channels_last(model: nn.Module, inputs: Tensor) -> bool:
