@@ -73,8 +73,8 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
         }
     )
     assert (
-        "Of 3 methods with a population the best supported against SGD on equal samples at every weight decay tried, "
-        "average, is more accurate than SGD on equal samples at weight decay 0.0001 (" in text
+        "Of the 3 methods with a population the best supported against SGD on equal samples at every weight decay tried"
+        ", average, is more accurate than SGD on equal samples at weight decay 0.0001 (" in text
     )
     assert "it is more accurate than SGD on equal samples at weight decay 0.0005 (+0.70 points" in text
     assert text.endswith(
@@ -114,9 +114,9 @@ def test_a_method_above_one_matched_baseline_alone_is_not_called_above_both(judg
         }
     )
     assert (
-        "None of 2 methods with a population that have intervals is shown to be above SGD on equal samples at every "
-        "weight decay tried: the nearest by its mean, average, is more accurate than SGD on equal samples at weight "
-        "decay 0.0001 (+2.00 points" in text
+        "None of the 2 methods with a population that have intervals is shown to be above SGD on equal samples at "
+        "every weight decay tried: the nearest by its mean, average, is more accurate than SGD on equal samples at "
+        "weight decay 0.0001 (+2.00 points" in text
     )
     assert "it cannot be told from SGD on equal samples at weight decay 0.0005" in text
 
@@ -130,7 +130,7 @@ def test_the_nearest_is_the_one_with_the_highest_mean_however_narrow_the_others_
             "random": [66.0, 65.6, 66.4],  # every difference is the same: without an interval
         }
     )
-    assert "None of 2 methods with a population that have intervals is shown to be above" in text
+    assert "None of the 2 methods with a population that have intervals is shown to be above" in text
     assert "the nearest by its mean, average, cannot be told from" in text
 
 

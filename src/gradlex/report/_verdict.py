@@ -96,10 +96,10 @@ def _best(arms: list[Arm], matched: list[Arm]) -> str:
     like = [base for base in matched if comparable(best, base)]
     told = "; it ".join(_predicate(best, base) for base in like)
     first = (
-        f"Of {len(found)} methods with a population the best supported against {rivals}"
+        f"Of the {len(found)} methods with a population the best supported against {rivals}"
         if shown
-        else f"None of {len(found)} methods with a population that have intervals is shown to be above {rivals}: the "
-        "nearest by its mean"
+        else f"None of the {len(found)} methods with a population that have intervals is shown to be above {rivals}: "
+        "the nearest by its mean"
     )
     return f"{first}, {best.title}, {told}; it was picked by these numbers themselves, and {_UNADJUSTED}."
 
