@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from gradlex._disk import write_whole
 from gradlex.data import ArraySamples
 from gradlex.engine import Worker
 from gradlex.errors import InputError, did_you_mean
@@ -48,8 +49,7 @@ def record_activations(
     """
     if samples < 1:
         raise InputError(f"samples must be at least 1, got {samples}.")
-    folder = RunFolder(run)
-    _, data = stored_recipe(folder)
+    _, data = stored_recipe(RunFolder(run))
     weights = hashlib.sha256((run / _WEIGHTS).read_bytes()).hexdigest() if (run / _WEIGHTS).exists() else None
     known, of_weights = _kept(run) if (run / ACTIVATIONS).exists() else ({}, None)
     count = min(samples, data.get("test_samples", samples))
@@ -67,7 +67,7 @@ def record_activations(
     _refuse_unknown(finished, names)
     found = _watched(finished, names, count, _pooled)
     new = {name: _joined(finished.recipe.model, name, found.get(name, []), count) for name in names}
-    folder.write_bytes(ACTIVATIONS, _packed({**known, **new}, str(weights)))
+    write_whole(run / ACTIVATIONS, _packed({**known, **new}, str(weights)), shared=True)
     return run / ACTIVATIONS
 
 

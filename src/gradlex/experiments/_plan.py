@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gradlex._disk import write_whole
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
 
@@ -66,7 +67,7 @@ class Plan:
         return {each.run: each.failure for each in earlier if each.failure is not None and each.run in names}
 
     def save(self) -> None:
-        """Write the plan's file."""
+        """Write the plan's file; several commands may be at the same plan, each with a part of its runs."""
         self.root.mkdir(parents=True, exist_ok=True)
         content: dict[str, Any] = {
             "experiment": self.name,
@@ -75,9 +76,7 @@ class Plan:
             **({"layers": list(self.layers)} if self.layers else {}),
             "runs": [_plain(planned) for planned in self.runs],
         }
-        temporary = self.file.with_suffix(".json.new")
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(self.file)
+        write_whole(self.file, (json.dumps(content, indent=2) + "\n").encode(), shared=True)
 
 
 def _plain(planned: Planned) -> dict[str, Any]:

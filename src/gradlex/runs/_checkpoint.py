@@ -20,8 +20,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from gradlex._disk import flush_folder, parse_json, write_durably
 from gradlex.population import OptimizerState, Parent, State
-from gradlex.runs._disk import flush_folder, parse_json, write_durably
 
 _KEPT = 2
 _NEW = ".new"

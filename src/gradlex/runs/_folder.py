@@ -11,8 +11,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from gradlex._disk import flush_folder, naming, parse_json, write_whole
 from gradlex.errors import BusyError, InputError
-from gradlex.runs._disk import flush_folder, naming, parse_json, write_durably
 
 RECORDS = ("generations.jsonl", "evaluations.jsonl")
 _FILES = (
@@ -88,10 +88,7 @@ class RunFolder:
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write one file, whole or not at all."""
-        temporary = self.path / f".{name}.new"
-        write_durably(temporary, content)
-        temporary.replace(self.path / name)
-        flush_folder(self.path)
+        write_whole(self.path / name, content)
 
     def remove(self, name: str) -> None:
         """Remove one file, if it is there."""

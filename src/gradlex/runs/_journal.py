@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gradlex._disk import parse_json
 from gradlex._version import __version__
 from gradlex.errors import InputError, RunError
 from gradlex.population import Parent
@@ -21,7 +22,6 @@ from gradlex.runs._checkpoint import (
     save_checkpoint,
     set_aside,
 )
-from gradlex.runs._disk import parse_json
 from gradlex.runs._folder import RECORDS, RunFolder
 from gradlex.runs._no_checkpoint import without_checkpoint
 from gradlex.runs._problem import Problem

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradlex._disk import parse_json
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
-from gradlex.runs._disk import parse_json
 from gradlex.runs._folder import RECORDS, RunFolder
 from gradlex.runs._records import Record, records_of
 from gradlex.runs._resume import stored_recipe

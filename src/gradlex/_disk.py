@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,19 @@ def write_durably(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_whole(path: Path, data: bytes, *, shared: bool = False) -> None:
+    """Write one file, whole or not at all; `shared`: where another process may be writing the same one."""
+    mark = f".{uuid.uuid4().hex}" if shared else ""  # else what a crash has left is found again and replaced
+    temporary = path.with_name(f".{path.name}{mark}.new")
+    try:
+        write_durably(temporary, data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(path.parent)
 
 
 def flush_folder(folder: Path) -> None:
