@@ -1,4 +1,4 @@
-"""Pictures the way most scripts load them: one by one through PIL and torchvision's transforms."""
+"""Images the way most scripts load them: one by one through PIL and torchvision's transforms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchvision import transforms
 
 
 def plain_loader(x: np.ndarray, batch_size: int) -> DataLoader[Any]:
-    """Shuffled batches of pictures (N, 32, 32, 3), cropped, flipped and normalised, without worker processes."""
+    """Shuffled batches of images (N, 32, 32, 3), cropped, flipped and normalised, without worker processes."""
     transform = transforms.Compose(
         [
             transforms.RandomCrop(32, padding=4),
@@ -22,11 +22,11 @@ def plain_loader(x: np.ndarray, batch_size: int) -> DataLoader[Any]:
             transforms.Normalize((0.49, 0.48, 0.45), (0.25, 0.24, 0.26)),
         ]
     )
-    return DataLoader(Pictures(x, transform), batch_size=batch_size, shuffle=True)
+    return DataLoader(Images(x, transform), batch_size=batch_size, shuffle=True)
 
 
-class Pictures(Dataset[Any]):
-    """What a torchvision dataset does for one sample: a PIL picture, then the transforms."""
+class Images(Dataset[Any]):
+    """What a torchvision dataset does for one sample: a PIL image, then the transforms."""
 
     def __init__(self, x: np.ndarray, transform: Callable[[Image.Image], torch.Tensor]) -> None:
         self.x, self.transform = x, transform

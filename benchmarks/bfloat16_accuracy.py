@@ -1,7 +1,7 @@
 """Whether bfloat16 costs accuracy: the same runs of SGD in float32 and in bfloat16, paired by their seeds.
 
-ResNet20 on a part of CIFAR-10. A run is a run folder under --runs; those that are finished are not done again and
-one that was interrupted goes on, so the experiment can be stopped at any time.
+ResNet20 on a part of CIFAR-10. Each run has a folder under --runs. Rerun the command to continue; finished runs are
+skipped.
 
     python benchmarks/bfloat16_accuracy.py --dataset cifar10.npz --runs runs/bfloat16 [--seeds 3] [--jobs 2]
 """
@@ -33,59 +33,58 @@ def main() -> int:
     parser.add_argument("--model", default="resnet20")
     parser.add_argument("--train-size", type=int, default=5_000)
     parser.add_argument("--generations", type=int, default=20)
-    asked = parser.parse_args()
+    given = parser.parse_args()
     print(machine())
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    with ThreadPoolExecutor(given.jobs) as pool:
         runs = {
-            (precision, seed): pool.submit(accuracy, asked, precision, seed)
-            for seed in range(asked.seeds)
+            (precision, seed): pool.submit(accuracy, given, precision, seed)
+            for seed in range(given.seeds)
             for precision in PRECISIONS
         }
     found = {run: future.result() for run, future in runs.items()}
-    print(f"{asked.model}, {asked.train_size:,} samples, {asked.generations} epochs; test accuracy")
+    print(f"{given.model}, {given.train_size:,} samples, {given.generations} epochs; test accuracy")
     print(f"{'seed':>4}{'float32':>10}{'bfloat16':>10}{'difference':>12}")
-    pairs = [tuple(found[precision, seed] for precision in PRECISIONS) for seed in range(asked.seeds)]
+    pairs = [tuple(found[precision, seed] for precision in PRECISIONS) for seed in range(given.seeds)]
     for seed, (full, half) in enumerate(pairs):
         print(f"{seed:>4}{full:>10.2%}{half:>10.2%}{half - full:>+12.2%}")
     differences = [half - full for full, half in pairs]
     interval = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
     print(
         f"bfloat16 less float32: {statistics.mean(differences):+.2%}, 95 % interval {interval.low:+.2%} to "
-        f"{interval.high:+.2%} (paired t, {asked.seeds} seeds)"
+        f"{interval.high:+.2%} (paired t, {given.seeds} seeds)"
     )
     return 0
 
 
-def accuracy(asked: argparse.Namespace, precision: str, seed: int) -> float:
-    """The final test accuracy of one run, which is made or finished first where it is not there yet."""
-    folder = asked.runs / f"{precision}-seed{seed}"
+def accuracy(given: argparse.Namespace, precision: str, seed: int) -> float:
+    """The final test accuracy of one run, which is started or resumed first if it is not finished."""
+    folder = given.runs / f"{precision}-seed{seed}"
     result = folder / "result.json"
     if not result.exists():
         options = {
-            "dataset": asked.dataset,
-            "model": asked.model,
+            "dataset": given.dataset,
+            "model": given.model,
             "selection": "sgd",
-            "train-size": asked.train_size,
-            "generations": asked.generations,
+            "train-size": given.train_size,
+            "generations": given.generations,
             "batch-size": 32,
             "lr": 0.05,
             "augment": "crop4,flip",
             "precision": precision,
             "threads": 1,
             "workers": 1,
-            "evaluate-every": asked.generations,
+            "evaluate-every": given.generations,
             "seed": seed,
             "out": folder,
         }
         flags = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-        # A folder that holds a run already is gone on with.
         words = ["resume", str(folder)] if (folder / "recipe.json").exists() else ["train", *flags]
         done = subprocess.run(
             [sys.executable, "-m", "gradlex", *words], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise SystemExit(f"{folder} failed:\n{done.stderr or done.stdout}")
-    return float(json.loads(result.read_text())["test_accuracy"])
+    return float(json.loads(result.read_text())["metrics"]["test"]["accuracy"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How fast batches are drawn and augmented, against a DataLoader, and what memory the pictures take.
+"""How fast batches are drawn and augmented, against a DataLoader, and how much memory the images take.
 
-Speed: crop 4, flip and normalisation of 32 x 32 x 3 pictures with one thread, against a DataLoader without
-workers whose Dataset applies torchvision's transforms to each PIL picture; both in turns, in one run.
+Speed: crop 4, flip and normalisation of 32 x 32 x 3 images with one thread, against a DataLoader without
+workers whose Dataset applies torchvision's transforms to each PIL image; both in turns, in one run.
 
-Memory: a process that loads 60,000 random pictures from a .npz archive and trains a generation of a population of
+Memory: a process that loads 60,000 random images from a .npz archive and trains a generation of a population of
 four, less one that does the same with 600; so the libraries and the networks cancel out. Each is started anew.
 
     python benchmarks/data.py
@@ -28,22 +28,22 @@ import torch
 from _common import machine
 from _plain import plain_loader
 
+from gradlex.callbacks import Callback, LiveRun, Record
 from gradlex.data import ArraySamples, Normalization, crop_flip
 from gradlex.recipe import Recipe
-from gradlex.runs import Record, execute, named_problem
+from gradlex.runs import Execution, Named, start
 
 BATCH = 128
-WANTED_SPEED, WANTED_RATIO = 20_000, 3
-WANTED_COPIES = 1.5  # at the peak; one copy, and room for the allocator's and the run's own arrays
 
 
 def main() -> int:
     print(machine())
-    met = [speed(), memory()]
-    return 0 if all(met) else 1
+    speed()
+    memory()
+    return 0
 
 
-def speed() -> bool:
+def speed() -> None:
     torch.set_num_threads(1)
     x = np.random.default_rng(0).integers(0, 256, (20_000, 32, 32, 3), dtype=np.uint8)
     normalization = Normalization.of(x)
@@ -59,21 +59,20 @@ def speed() -> bool:
     def ours() -> None:
         rng = np.random.default_rng(0)
         order = rng.permutation(len(x))
-        for start in range(0, len(x), BATCH):
-            samples.augmented(order[start : start + BATCH], rng)
+        for first in range(0, len(x), BATCH):
+            samples.augmented(order[first : first + BATCH], rng)
 
     def theirs() -> None:
         for _ in loader:
             pass
 
-    ours(), theirs()  # once for warming up
+    ours(), theirs()  # warm up
     pairs = [(len(x) / seconds(ours), len(few) / seconds(theirs)) for _ in range(7)]
     mine, loading = (statistics.median(column) for column in zip(*pairs, strict=True))
     ratio = statistics.median(own / other for own, other in pairs)
-    print(f"gradlex, crop 4 and flip, batches of {BATCH}: {mine:,.0f} pictures/s (wanted: {WANTED_SPEED:,})")
-    print(f"DataLoader with torchvision transforms, no workers: {loading:,.0f} pictures/s")
-    print(f"ratio: {ratio:.1f} (wanted: {WANTED_RATIO})")
-    return mine >= WANTED_SPEED and ratio >= WANTED_RATIO
+    print(f"gradlex, crop 4 and flip, batches of {BATCH}: {mine:,.0f} images/s")
+    print(f"DataLoader with torchvision transforms, no workers: {loading:,.0f} images/s")
+    print(f"ratio: {ratio:.1f}")
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -82,27 +81,24 @@ def seconds(run: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def memory() -> bool:
+def memory() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        base, held = (measured(Path(folder), pictures) for pictures in (600, 60_000))
+        base, held = (measured(Path(folder), images) for images in (600, 60_000))
     size = (60_000 - 600) * 32 * 32 * 3 / 1e6
-    print(f"60,000 pictures of 32 x 32 x 3 bytes: {60_000 * 32 * 32 * 3 / 1e6:.0f} MB")
-    met = True
+    print(f"60,000 images of 32 x 32 x 3 bytes: {60_000 * 32 * 32 * 3 / 1e6:.0f} MB")
     for moment in base:
         extra = held[moment] - base[moment]
-        met &= extra / size < WANTED_COPIES
         print(
-            f"resident {moment}: {held[moment]:.0f} MB, {extra:.0f} MB of it for the pictures: "
-            f"{extra / size:.2f} copies (wanted: under {WANTED_COPIES})"
+            f"resident {moment}: {held[moment]:.0f} MB, {extra:.0f} MB of it for the images: "
+            f"{extra / size:.2f} copies"
         )
-    return met
 
 
-def measured(folder: Path, pictures: int) -> dict[str, float]:
+def measured(folder: Path, images: int) -> dict[str, float]:
     """A new process's resident megabytes, by moment."""
     rng = np.random.default_rng(0)
-    path = folder / f"{pictures}.npz"
-    train, test = pictures * 5 // 6, pictures // 6
+    path = folder / f"{images}.npz"
+    train, test = images * 5 // 6, images // 6
     np.savez(
         path,
         x_train=rng.integers(0, 256, (train, 32, 32, 3), dtype=np.uint8),
@@ -122,16 +118,28 @@ def child(path: str) -> None:
     recipe = Recipe(
         dataset=path, model="mlp", width=0.1, population=4, generations=1, batch_size=128, threads=1, lr=0.01
     )
-    problem = named_problem(recipe, device=torch.device("cpu"), data_dir=None)
-    moments = {"after loading": resident()}
+    memory = Memory()
+    start(Named(), recipe, Execution(workers=1, device="cpu"), callbacks=[memory])
+    print(json.dumps({**memory.moments, "at the peak": peak()}))
 
-    def generation(record: Record) -> None:
-        assert len(record.losses) == 4
-        moments["after a generation of 4 candidates"] = resident()
 
-    execute(problem, callback=generation)
-    moments["after the final evaluation"] = resident()
-    print(json.dumps({**moments, "at the peak": peak()}))
+class Memory(Callback):
+    """Notes the resident bytes at the moments of a run."""
+
+    def __init__(self) -> None:
+        self.moments: dict[str, int] = {}
+
+    def on_start(self, run: LiveRun) -> None:
+        """Data and model are there."""
+        self.moments["after loading"] = resident()
+
+    def on_generation(self, run: LiveRun, record: Record) -> None:
+        """All candidates were trained."""
+        self.moments[f"after a generation of {len(record.losses)} candidates"] = resident()
+
+    def on_end(self, run: LiveRun) -> None:
+        """The result is there."""
+        self.moments["after the final evaluation"] = resident()
 
 
 def resident() -> int:

@@ -1,8 +1,8 @@
-"""Which rate suits an outer momentum, found on pictures held out of the training part, never on test pictures.
+"""Which outer learning rate suits an outer momentum, found on held-out training images, never on test images.
 
-A fifth of the training part that the experiments use (`--train-size`) is held out and stands where the test pictures
-would; the rest is trained on, with the mean of the candidates as the parent (`--promotion average`), for a part of
-the experiments' generations. Finished runs are not done again, and one that was interrupted goes on.
+A fifth of the training part that the experiments use (`--train-size`) is held out and takes the place of the test
+images; the rest is trained on, with the mean of the candidates as the parent (`--promotion average`), for a part of
+the experiments' generations. Rerun the command to continue; finished runs are skipped.
 
     python benchmarks/outer_rates.py --dataset cifar10.npz --runs runs/outer [--jobs 2]
 """
@@ -19,7 +19,7 @@ from _common import machine
 
 from gradlex.data import load
 from gradlex.errors import InterruptedRun
-from gradlex.experiments import Cell, Job, prepare, run_jobs
+from gradlex.experiments import Cell, Failure, Job, prepare, run_jobs
 from gradlex.recipe import Recipe
 from gradlex.runs import stored_run
 
@@ -38,13 +38,13 @@ def main() -> int:
     )
     parser.add_argument("--generations", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time, one thread each")
-    asked = parser.parse_args()
+    given = parser.parse_args()
     print(machine())
     shared = Recipe(
-        dataset=str(held_out(asked.dataset, asked.train_size, asked.runs)),
-        model=asked.model,
+        dataset=str(held_out(given.dataset, given.train_size, given.runs)),
+        model=given.model,
         promotion="average",
-        generations=asked.generations,
+        generations=given.generations,
         batch_size=32,
         lr=0.05,
         augment="crop4,flip",
@@ -56,11 +56,9 @@ def main() -> int:
         for rate in rates
     ]
     cpu = torch.device("cpu")
-    jobs = prepare(cells, asked.runs, device=cpu)
+    jobs = prepare(cells, given.runs, device=cpu)
     try:
-        failures = run_jobs(
-            jobs, at_once=asked.jobs, device=cpu, data_dir=None, evaluations=5, watcher=Lines()
-        )
+        failures = run_jobs(jobs, at_once=given.jobs, device=cpu, evaluations=5, watcher=Lines())
     except InterruptedRun as interruption:
         print(interruption)
         return interruption.exit_code
@@ -69,17 +67,15 @@ def main() -> int:
     print(f"{'momentum':>8}{'rate':>6}{'held-out accuracy':>19}{'training accuracy':>19}")
     for job in jobs:
         found = stored_run(job.folder).result if job.state == "done" else None
-        told = (
-            [f"{found[part]:.2%}" for part in ("test_accuracy", "train_accuracy")]
-            if found
-            else ["failed", "-"]
-        )
-        print(f"{job.recipe.outer_momentum:>8}{job.recipe.outer_lr:>6}{told[0]:>19}{told[1]:>19}")
+        words = ["failed", "-"]
+        if found:
+            words = [f"{found['metrics'][part]['accuracy']:.2%}" for part in ("test", "train")]
+        print(f"{job.recipe.outer_momentum:>8}{job.recipe.outer_lr:>6}{words[0]:>19}{words[1]:>19}")
     return 0
 
 
 def held_out(dataset: str, train_size: int, folder: Path) -> Path:
-    """An archive of four fifths of the experiments' training part, with the last fifth in the test pictures' place."""
+    """An archive of four fifths of the experiments' training part, with the last fifth as the test part."""
     part = load(Recipe(dataset=dataset, train_size=train_size))
     order = np.random.default_rng(0).permutation(train_size)
     kept, held = np.sort(order[train_size // 5 :]), np.sort(order[: train_size // 5])
@@ -99,15 +95,20 @@ class Lines:
     def moved(self, job: Job, generations: int) -> None:
         """Nothing to say."""
 
-    def finished(self, job: Job, test_accuracy: float | None) -> None:
-        """Say which."""
-        print(f"done: momentum {job.recipe.outer_momentum}, rate {job.recipe.outer_lr}", flush=True)
+    def waiting(self, job: Job) -> None:
+        """Nothing to say."""
 
-    def failed(self, job: Job, reason: str) -> None:
+    def finished(self, job: Job, *, elsewhere: bool = False) -> None:
+        """Say which."""
+        print(f"done: {_settings(job)}", flush=True)
+
+    def failed(self, failure: Failure) -> None:
         """Say which, and why."""
-        print(
-            f"failed: momentum {job.recipe.outer_momentum}, rate {job.recipe.outer_lr}: {reason}", flush=True
-        )
+        print(f"failed: {_settings(failure.job)}: {failure.reason}", flush=True)
+
+
+def _settings(job: Job) -> str:
+    return f"outer momentum {job.recipe.outer_momentum}, outer lr {job.recipe.outer_lr}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast `gradlex.selection.select_parents` is, as ratios measured in one run, and what memory it needs.
+"""How fast `gradlex.selection.select_parents` is, as ratios measured in one run, and how much memory it needs.
 
 Against the packages `lexicase` (its NumPy form) and `deap`: 1,000 individuals x 200 cases, 1,000 parents, every
 parent by its own order of cases. DEAP would take many minutes, so it selects fewer parents and the time is
@@ -13,7 +13,6 @@ import argparse
 import multiprocessing
 import resource
 import statistics
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -23,7 +22,7 @@ import numpy as np
 from gradlex.selection import select_parents
 
 INDIVIDUALS, CASES, PARENTS = 1_000, 200, 1_000
-WANTED = {"binary, half fail": 20, "binary, 2 % fail": 20, "continuous": 10}
+TABLES = ("binary, half fail", "binary, 2 % fail", "continuous")
 
 
 def tables(shape: tuple[int, int]) -> dict[str, np.ndarray]:
@@ -46,12 +45,12 @@ def seconds(run: Callable[[int], object], repeats: int) -> float:
 
 
 def ours(table: np.ndarray) -> float:
-    select_parents(table, 10, rng=0)  # once for warming up
+    select_parents(table, 10, rng=0)  # warm up
     return seconds(lambda seed: select_parents(table, PARENTS, rng=seed), 15)
 
 
 def lexicase_package(table: np.ndarray) -> float:
-    import lexicase  # noqa: PLC0415  # only here, so that memory is measured without it
+    import lexicase  # noqa: PLC0415  # so that memory is measured without it
 
     fitness = -table  # there, higher is better
     return seconds(lambda seed: lexicase.lexicase_selection(fitness, PARENTS, seed=seed), 5)
@@ -72,22 +71,14 @@ def deap_package(table: np.ndarray, parents: int) -> float:
     return seconds(lambda seed: tools.selLexicase(population, parents), 1) * PARENTS / parents
 
 
-def speed() -> bool:
+def speed() -> None:
     print(f"{INDIVIDUALS:,} individuals x {CASES} cases, {PARENTS:,} parents, seconds (median)")
-    print(
-        f"{'table':20}{'gradlex':>10}{'lexicase':>10}{'deap *':>10}{'x lexicase':>12}{'x deap':>10}{'wanted':>8}"
-    )
-    fast = True
+    print(f"{'table':20}{'gradlex':>10}{'lexicase':>10}{'deap *':>10}{'x lexicase':>12}{'x deap':>10}")
     for name, table in tables((INDIVIDUALS, CASES)).items():
         mine, theirs = ours(table), lexicase_package(table)
         deap = deap_package(table, 2 if "2 %" in name else 10)
-        fast &= theirs / mine >= WANTED[name]
-        print(
-            f"{name:20}{mine:>10.5f}{theirs:>10.4f}{deap:>10.1f}{theirs / mine:>12.1f}{deap / mine:>10.0f}"
-            f"{WANTED[name]:>8}"
-        )
+        print(f"{name:20}{mine:>10.5f}{theirs:>10.4f}{deap:>10.1f}{theirs / mine:>12.1f}{deap / mine:>10.0f}")
     print("* scaled from 10 parents (2 where 2 % fail)\n")
-    return fast
 
 
 def _peak(
@@ -104,28 +95,25 @@ def _peak(
     answer.put((table.nbytes, traced, time.perf_counter() - start))
 
 
-def memory() -> bool:
-    print("10,000 individuals x 1,000 cases: peak memory with the table, in tables (wanted: under 4)")
+def memory() -> None:
+    print("10,000 individuals x 1,000 cases: peak memory with the table, in tables")
     print(f"{'table':20}{'type':>9}{'table MB':>10}{'peak MB':>10}{'peak/table':>12}{'1,000 parents s':>17}")
-    small = True
     spawn = multiprocessing.get_context("spawn")
-    for name in WANTED:
+    for name in TABLES:
         for dtype in ("float64", "uint8") if "binary" in name else ("float64", "float32"):
             answer = spawn.Queue()
             child = spawn.Process(target=_peak, args=(name, dtype, 1_000, answer))
             child.start()
             size, peak, took = answer.get()
             child.join()
-            small &= peak < 4 * size
             print(
                 f"{name:20}{dtype:>9}{size / 1e6:>10.0f}{peak / 1e6:>10.0f}{peak / size:>12.2f}{took:>17.3f}"
             )
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"largest resident size of a child, making its tables included: {largest:.0f} MB")
-    return small
 
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_args()
-    met = [speed(), memory()]
-    sys.exit(0 if all(met) else 1)
+    speed()
+    memory()

@@ -1,7 +1,7 @@
 """How fast a candidate is trained, against a plain PyTorch loop, for the seven architectures of the paper.
 
 The plain loop is the way most scripts are written: float32, the default memory format, a DataLoader without
-workers whose Dataset applies torchvision's transforms to each picture, SGD in its default implementation. gradlex
+workers whose Dataset applies torchvision's transforms to each image, SGD in its default implementation. gradlex
 trains through the engine, with the precision that `auto` resolves to here, and in float32. All with the same
 threads, in turns, in one run; ratios are medians over the turns.
 
@@ -23,42 +23,30 @@ from _plain import plain_loader
 
 from gradlex.models import build
 
-WANTED = {
-    "vgg16": 1.7,
-    "resnet18": 2.0,
-    "resnet50": 2.0,
-    "densenet121": 2.0,
-    "mobilenetv2": 1.4,
-    "senet18": 1.7,
-    "efficientnetb0": 1.4,
-}
-WANTED_FLOAT32 = 1.0
+MODELS = ("vgg16", "resnet18", "resnet50", "densenet121", "mobilenetv2", "senet18", "efficientnetb0")
 
 
 def main() -> int:
     parser = arguments(__doc__, clock=True)
-    parser.add_argument("--models", nargs="+", choices=list(WANTED), default=list(WANTED))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=8, help="batches a turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns")
     parser.add_argument("--threads", type=int, default=2)
-    asked = parser.parse_args()
-    print(machine(), f"; {asked.threads} threads, {asked.clock} clock, batches of {asked.batch_size}", sep="")
+    given = parser.parse_args()
+    print(machine(), f"; {given.threads} threads, {given.clock} clock, batches of {given.batch_size}", sep="")
     print(
-        f"{'samples/s':16}{'plain':>8}{'auto':>8}{'float32':>9}{'auto is':>10}{'x auto':>8}{'wanted':>8}"
-        f"{'x float32':>11}"
+        f"{'samples/s':16}{'plain':>8}{'auto':>8}{'float32':>9}{'auto is':>10}{'x auto':>8}{'x float32':>11}"
     )
-    samples = asked.steps * asked.batch_size
-    met = True
-    with archive(asked.dataset, samples) as path:
-        for model in asked.models:
-            met &= compared(model, path, samples, asked)
-    print(f"wanted in float32: {WANTED_FLOAT32} of all")
-    return 0 if met else 1
+    samples = given.steps * given.batch_size
+    with archive(given.dataset, samples) as path:
+        for model in given.models:
+            compare(model, path, samples, given)
+    return 0
 
 
-def compared(model: str, path: str, samples: int, asked: Any) -> bool:
-    sides: dict[str, Callable[[], object]] = {"plain": plain_loop(model, samples, asked)}
+def compare(model: str, path: str, samples: int, given: Any) -> None:
+    sides: dict[str, Callable[[], object]] = {"plain": plain_loop(model, samples, given)}
     used = ""
     for precision in ("auto", "float32"):
         ours = problem(
@@ -66,21 +54,20 @@ def compared(model: str, path: str, samples: int, asked: Any) -> bool:
             samples,
             model=model,
             precision=precision,
-            batch_size=asked.batch_size,
-            threads=asked.threads,
+            batch_size=given.batch_size,
+            threads=given.threads,
             lr=0.01,
         )
         used = ours.recipe.precision if precision == "auto" else used
         sides[precision] = generation(ours, samples)
-    times = in_turns(sides, asked.repeats, asked.clock)
+    times = in_turns(sides, given.repeats, given.clock)
     speeds = {name: samples / statistics.median(seconds) for name, seconds in times.items()}
     auto, float32 = ratio(times["plain"], times["auto"]), ratio(times["plain"], times["float32"])
     print(
         f"{model:16}{speeds['plain']:>8.1f}{speeds['auto']:>8.1f}{speeds['float32']:>9.1f}{used:>10}"
-        f"{auto:>8.2f}{WANTED[model]:>8}{float32:>11.2f}",
+        f"{auto:>8.2f}{float32:>11.2f}",
         flush=True,
     )
-    return auto >= WANTED[model] and float32 >= WANTED_FLOAT32
 
 
 def generation(ours: Any, samples: int) -> Callable[[], object]:
@@ -89,14 +76,14 @@ def generation(ours: Any, samples: int) -> Callable[[], object]:
     return lambda: trainer.train(parent, 0, subset, 0.01)
 
 
-def plain_loop(model: str, samples: int, asked: Any) -> Callable[[], object]:
+def plain_loop(model: str, samples: int, given: Any) -> Callable[[], object]:
     x = np.random.default_rng(0).integers(0, 256, (samples, 32, 32, 3), dtype=np.uint8)
-    loader = plain_loader(x, asked.batch_size)
+    loader = plain_loader(x, given.batch_size)
     net = build(model, num_classes=10).train()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
 
     def run() -> None:
-        torch.set_num_threads(asked.threads)
+        torch.set_num_threads(given.threads)
         for inputs, targets in loader:
             loss = F.cross_entropy(net(inputs), targets)
             optimizer.zero_grad()

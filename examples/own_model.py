@@ -1,4 +1,4 @@
-"""Train a model of one's own on arrays of one's own, and compare with plain SGD on the same samples."""
+"""Train your own model on your own arrays, and compare with plain SGD on as many samples."""
 
 import torch
 from sklearn.datasets import load_digits
@@ -14,8 +14,7 @@ train, test = (x[:1400], y[:1400]), (x[1400:], y[1400:])
 torch.manual_seed(0)
 net = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
-lexicase = gradlex.Recipe(population=4, generations=20, batch_size=32)
-sgd = gradlex.Recipe(selection="sgd", generations=20, batch_size=32)  # as many samples as lexicase uses
-for recipe in (lexicase, sgd):
+for selection in ("lexicase", "sgd"):  # equal generations are equal samples
+    recipe = gradlex.Recipe(selection=selection, generations=20, batch_size=32)
     run = gradlex.train(net, train, recipe, test=test)
-    print(f"{recipe.selection}: test accuracy {run.result['test_accuracy']:.2%}")
+    print(f"{selection}: test accuracy {run.test['accuracy']:.2%}")

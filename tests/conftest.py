@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gradlex import Recipe
 
-Pictures = tuple[Tensor, Tensor]
+Images = tuple[Tensor, Tensor]
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -25,8 +25,8 @@ if (
 
 
 @pytest.fixture
-def pictures() -> Pictures:
-    """50 noisy pictures (2, 4, 4) of 3 classes: learnable, but not at once."""
+def images() -> Images:
+    """50 noisy images (2, 4, 4) of 3 classes: learnable, but not at once."""
     rng = np.random.default_rng(7)
     y = torch.from_numpy(rng.integers(0, 3, 50))
     y[:3] = torch.arange(3)
@@ -36,8 +36,8 @@ def pictures() -> Pictures:
 
 
 @pytest.fixture
-def signs() -> Pictures:
-    """40 pictures (1, 2, 2) of +1 or -1 in every pixel: the class is the sign, and negating swaps it."""
+def signs() -> Images:
+    """40 images (1, 2, 2) of +1 or -1 in every pixel: the class is the sign, and negating swaps it."""
     y = torch.arange(40) % 2
     return (2.0 * y - 1).view(-1, 1, 1, 1).expand(-1, 1, 2, 2).contiguous(), y
 

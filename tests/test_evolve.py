@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradlex import Generation, InputError, Parent, Recipe, evolve
-from gradlex.population import Cost
+from gradlex.population import Cost, Diversity
 from gradlex.randomness import stream
 from gradlex.selection import Choice, TableErrors, bind, lexicase
 
@@ -25,6 +25,10 @@ class FakeCandidates:
     @property
     def cost(self) -> Cost:
         return Cost(cases_evaluated=self.errors.evaluated, train_seconds=0.0, select_seconds=0.0)
+
+    @property
+    def diversity(self) -> Diversity:
+        return Diversity(disagreement=float(self.errors.evaluated))
 
     def promote(self, choice: Choice) -> Parent:
         self.promoted.append(choice)
@@ -66,6 +70,7 @@ def same(one: Generation, other: Generation) -> bool:
         and plain(one.choice) == plain(other.choice)
         and one.losses == other.losses
         and one.cost == other.cost
+        and one.diversity == other.diversity
         and one.parent.state["weights"].tobytes() == other.parent.state["weights"].tobytes()
         and list(one.parent.memory) == list(other.parent.memory)
         and all((one.parent.memory[k] == other.parent.memory[k]).all() for k in one.parent.memory)

@@ -15,6 +15,7 @@ import gradlex, gradlex.cli
 class Candidates:
     losses, cost = (0.5, 0.4), gradlex.population.Cost(cases_evaluated=0, train_seconds=0.0, select_seconds=0.0)
     errors = gradlex.selection.TableErrors([[0, 1, 1], [0, 0, 0]])
+    diversity = gradlex.population.Diversity()
     def __init__(self, parent): self.parent = parent
     def promote(self, choice):
         state = {"w": self.parent.state["w"] + choice.index}
@@ -57,7 +58,19 @@ def test_every_public_name_is_there(name):
 
 
 @pytest.mark.parametrize(
-    "room", ["population", "data", "models", "selection", "engine", "runs", "tasks", "experiments", "report"]
+    "room",
+    [
+        "callbacks",
+        "data",
+        "engine",
+        "experiments",
+        "models",
+        "population",
+        "report",
+        "runs",
+        "selection",
+        "tasks",
+    ],
 )
 def test_every_public_name_of_a_room_is_there(room):
     module = getattr(gradlex, room)
@@ -66,5 +79,5 @@ def test_every_public_name_of_a_room_is_there(room):
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="'gradlex' has no attribute 'trian'"):
+    with pytest.raises(AttributeError, match="gradlex attribute trian"):
         gradlex.trian  # noqa: B018

@@ -19,6 +19,9 @@ PURPOSES = (
     "samples",
     "recalibration",
     "evaluation",
+    "variation",
+    "held_out",
+    "case_augmentation",
 )
 KEYS = st.tuples(st.sampled_from(PURPOSES), st.integers(0, 2**31), st.integers(0, 2**31))
 

@@ -19,7 +19,7 @@ def main() -> None:
 
         run()
     finally:
-        for number in heard:  # while Python puts itself away, an exception would come to nobody
+        for number in heard:  # no handler is left while the interpreter shuts down
             signal.signal(number, signal.SIG_DFL)
 
 

@@ -9,10 +9,10 @@ A recipe's fields, an execution's and a selection's options all state what they 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import math
-import sys
 import types
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
@@ -28,7 +28,7 @@ _BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool]]] = {
     Le: ("le", lambda value, bound: value <= bound),
     Lt: ("lt", lambda value, bound: value < bound),
 }
-_WORDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
+_WORDS = {Ge: "of at least", Gt: "above", Le: "at most", Lt: "below"}
 
 
 def check(name: str, annotation: Any, value: Any) -> None:
@@ -37,12 +37,12 @@ def check(name: str, annotation: Any, value: Any) -> None:
     if not any(_fits(arm, value) for arm in arms):
         words = [word for arm in arms if get_origin(arm) is Literal for word in get_args(arm)]
         hint = did_you_mean(value, [str(word) for word in words]) if isinstance(value, str) else ""
-        raise InputError(f"{name} must be {' or '.join(map(_allowed, arms))}, got {_shown(value)}.{hint}")
+        raise InputError(f"{name} must be {_either(arms)}, got {_shown(value)}.{hint}")
 
 
 def check_fields(instance: Any) -> None:
     """Check every field of a dataclass against its annotation."""
-    for name, annotation in get_type_hints(type(instance), include_extras=True).items():
+    for name, annotation in _hints(type(instance)).items():  # type: ignore[arg-type]  # a class is hashable
         check(name, annotation, getattr(instance, name))
 
 
@@ -62,7 +62,7 @@ def keyword_options(function: Callable[..., Any]) -> dict[str, Any]:
 def check_options(owner: str, function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Refuse options that a function does not take, lacks, or may not have."""
     takes = keyword_options(function)
-    hints = get_type_hints(function, include_extras=True)
+    hints = _hints(function)
     for option, value in given.items():
         if option not in takes:
             allowed = f"it takes {', '.join(takes)}" if takes else "it takes none"
@@ -85,12 +85,18 @@ def is_plain(options: Mapping[str, Any]) -> bool:
     return True
 
 
+@functools.cache
+def _hints(owner: Any) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
+
+
 def _arms(annotation: Any) -> list[Any]:
     """The alternatives of a union; an Annotated union's bounds hold for each of them."""
     if get_origin(annotation) is Annotated:
         inner, *extras = get_args(annotation)
         if get_origin(inner) in (Union, types.UnionType):
-            return [arm if arm is type(None) else Annotated[(arm, *extras)] for arm in _arms(inner)]
+            bounded = functools.partial(functools.reduce, lambda kind, extra: Annotated[kind, extra], extras)
+            return [arm if arm is type(None) else bounded(arm) for arm in _arms(inner)]
         return [annotation]
     if get_origin(annotation) in (Union, types.UnionType):
         return [each for arm in get_args(annotation) for each in _arms(arm)]
@@ -125,7 +131,10 @@ def _is_a(kind: Any, value: Any) -> bool:  # noqa: PLR0911  # one line a kind of
 
 
 def _finite(value: Any) -> bool:
-    return bool(abs(value) <= sys.float_info.max)  # not isfinite, which a huge int overflows; NaN is not
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _parts(arm: Any) -> tuple[Any, list[tuple[str, Any, Callable[[Any, Any], bool]]]]:
@@ -141,11 +150,17 @@ def _parts(arm: Any) -> tuple[Any, list[tuple[str, Any, Callable[[Any, Any], boo
     return kind, bounds
 
 
-def _allowed(arm: Any) -> str:
+def _either(arms: list[Any]) -> str:
+    """The alternatives in words: 'a', 'b' or None."""
+    *others, last = [text for arm in arms for text in _allowed(arm)]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _allowed(arm: Any) -> list[str]:
     kind, bounds = _parts(arm)
     limits = " and ".join(f"{word} {_number(limit)}" for word, limit, _ in bounds)
     if get_origin(kind) is Literal:
-        return ", ".join(repr(word) for word in get_args(kind))
+        return [repr(word) for word in get_args(kind)]
     names = {
         int: "a whole number",
         float: "a number",
@@ -154,7 +169,7 @@ def _allowed(arm: Any) -> str:
         type(None): "None",
     }
     plain = "a mapping of plain values" if get_origin(kind) is Mapping or kind is Mapping else "a function"
-    return f"{names.get(kind, plain)}{f' {limits}' if limits else ''}"
+    return [f"{names.get(kind, plain)}{f' {limits}' if limits else ''}"]
 
 
 def _number(limit: Any) -> str:
@@ -164,42 +179,3 @@ def _number(limit: Any) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def whole(name: str, value: Any, *, least: int) -> None:
-    """Refuse what is no whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
-
-
-def number(
-    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, below: float = math.inf
-) -> None:
-    """Refuse what is no finite number within the limits."""
-    fits = (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) <= sys.float_info.max  # not isfinite, which a huge int overflows
-        and value >= least
-        and above < value < below
-    )
-    if not fits:
-        limits = [
-            text
-            for limit, text in (
-                (least, f"at least {least:g}"),
-                (above, f"above {above:g}"),
-                (below, f"below {below:g}"),
-            )
-            if math.isfinite(limit)
-        ]
-        raise InputError(f"{name} must be a finite number {' and '.join(limits)}, got {value!r}.")
-
-
-def plain(options: Mapping[str, Any]) -> bool:
-    """Whether JSON can hold these options, and so a stored recipe."""
-    try:
-        json.dumps(dict(options), allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -23,7 +25,7 @@ class RunError(RuntimeError):
 
 
 class InterruptedRun(BaseException):
-    """A run that ended early because a signal asked it to; its checkpoint is written. Exit code 130 or 143."""
+    """A run that ended early on a signal; its checkpoint is written. Exit code 130 or 143."""
 
     def __init__(self, signum: int, message: str) -> None:
         super().__init__(message)
@@ -40,5 +42,21 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> InputError:
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
     """The end of a message: the name nearest to the given one, where one is near."""
-    near = difflib.get_close_matches(given, list(names), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(given[:100], list(names), n=1, cutoff=0.5)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+@contextmanager
+def failing_as(what: str, *, cure: str = "") -> Iterator[None]:
+    """Turn an exception inside, perhaps the user's model's or data's, into a RunError that says what failed where."""
+    try:
+        yield
+    except RunError:
+        raise
+    except InputError as error:  # it says itself what is wrong
+        raise RunError(f"{what} failed: {error}") from error
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise RunError(
+            f"{what} failed: {type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno}){cure}"
+        ) from error

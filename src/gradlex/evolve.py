@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gradlex.population import Cost, Parent, split
+from gradlex.population import Cost, Diversity, Parent, deal
 from gradlex.randomness import stream
 from gradlex.recipe import Recipe
 from gradlex.selection import CaseErrors, Choice, Indices, Selection
@@ -21,6 +21,8 @@ class Candidates(Protocol):
     def errors(self) -> CaseErrors: ...
     @property
     def cost(self) -> Cost: ...
+    @property
+    def diversity(self) -> Diversity: ...
     def promote(self, choice: Choice) -> Parent: ...
 
 
@@ -43,6 +45,7 @@ class Generation:
     choice: Choice
     losses: Sequence[float | None]
     cost: Cost
+    diversity: Diversity
 
 
 def evolve(parent: Parent, engine: Engine, select: Selection, recipe: Recipe) -> Iterator[Generation]:
@@ -51,10 +54,9 @@ def evolve(parent: Parent, engine: Engine, select: Selection, recipe: Recipe) ->
     Yields each generation; the caller evaluates, logs and saves.
     Starting again from any yielded parent continues the same run.
     """
-    population, generations = recipe.require("population"), recipe.require("generations")
-    for generation in range(parent.generation, generations):
+    for generation in range(parent.generation, recipe.require("generations")):
         # Mutation: SubGD on p disjoint subsets that together hold every sample once.
-        subsets = split(engine.num_samples, population, stream(recipe.seed, "split", generation))
+        subsets = deal(engine.num_samples, recipe, generation)
         candidates = engine.train(parent, subsets, lr=recipe.lr_at(generation))
 
         # Selection: a fresh order of un-augmented training cases.
@@ -62,4 +64,4 @@ def evolve(parent: Parent, engine: Engine, select: Selection, recipe: Recipe) ->
         choice = select(cases, candidates.errors, stream(recipe.seed, "choice", generation))
 
         parent = candidates.promote(choice)
-        yield Generation(generation, parent, choice, candidates.losses, candidates.cost)
+        yield Generation(generation, parent, choice, candidates.losses, candidates.cost, candidates.diversity)

@@ -27,6 +27,9 @@ class _Purpose(IntEnum):
     samples = 6
     recalibration = 7
     evaluation = 8
+    variation = 9
+    held_out = 10
+    case_augmentation = 11
 
 
 Purpose: TypeAlias = Literal[
@@ -39,6 +42,9 @@ Purpose: TypeAlias = Literal[
     "samples",
     "recalibration",
     "evaluation",
+    "variation",
+    "held_out",
+    "case_augmentation",
 ]
 
 

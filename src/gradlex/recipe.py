@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, TypeAlias
 
-from gradlex._checks import number, plain, whole
+from annotated_types import Ge, Gt, Le, Lt
+
+from gradlex._checks import check, check_fields, check_options
 from gradlex.errors import InputError, unknown_name
+from gradlex.presets import find_preset
+from gradlex.schedules import find_schedule, find_tail
 
-Momentum = Literal["none", "reset", "inherit"]
-Schedule = Literal["cosine", "constant"]
-Precision = Literal["auto", "float32", "bfloat16"]
-OnAllFail = Literal["random", "survive"]
-CaseError = Literal["correct", "loss"]
-Promotion = Literal["winner", "average", "expected", "survivors"]
-EpsilonMode = Literal["static", "semi-dynamic", "dynamic"]
+Momentum: TypeAlias = Literal["none", "reset", "inherit"]
+Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
+Promotion: TypeAlias = Literal["winner", "average", "expected", "survivors"]
+
+REVISION = 2
+"""Raised when the same recipe gives another outcome. 2: even batches; 1 (gradlex 0.1.0): the last batch was short."""
 
 GIVEN = "given"
-"""What stands for a model, data or augmentation that was passed in as an object rather than by name."""
+"""Stands for a model, data, task, function or augmentation that was passed in as an object rather than by name."""
+
+Count: TypeAlias = Annotated[int, Ge(1)]
+Natural: TypeAlias = Annotated[int, Ge(0)]
+Positive: TypeAlias = Annotated[float, Gt(0)]
+Threads: TypeAlias = Annotated[
+    int, Ge(1), Le(1024)
+]  # a threads library cannot always start more, and ends the process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,122 +42,181 @@ class Recipe:
     """
 
     dataset: str = "digits"
-    """A name (`gradlex datasets` lists them), a .npz archive, or a folder of pictures with train/ and test/."""
-    model: str = "small-cnn"
-    """A name (`gradlex models` lists them), package.module:factory, or timm:NAME."""
-    width: float = 1.0
-    """Scale of the network's hidden layers; 1.0 is the published size."""
-    selection: str = "lexicase"
-    """Who becomes the parent (`gradlex selections` lists the methods); sgd is the plain baseline."""
-    population: int | None = None
-    """Candidates a generation, p in the paper. None: 4, and 1 for sgd."""
-    momentum: Momentum | None = None
-    """The optimizer's state between generations. None: reset, and inherit for sgd."""
-    generations: int | None = None
-    """How many generations. None: the dataset's number of baseline epochs, times p + 1 with a population."""
-    optimizer: str = "sgd"
-    """Any torch.optim optimizer whose step needs no closure, by name."""
-    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
-    """Keywords for the optimizer, as KEY=VALUE. SGD's momentum is 0.9 unless given here."""
-    lr: float = 0.1
-    """Initial learning rate."""
-    schedule: Schedule = "cosine"
-    """The rate over generations: annealed to 0 along a cosine, or constant. It never changes within one."""
-    weight_decay: float = 1e-4
-    """Weight decay of the optimizer."""
-    batch_size: int | None = None
-    """Samples a gradient step. None: the dataset's own (32 for digits, 128 for cifar10, else 64)."""
+    """A name (see `gradlex datasets`), a .npz archive, or a folder of images."""
+    train_size: Count | None = None
+    """Train on a stratified part of this many samples, the same for every seed (default: all)."""
+    test_fraction: Annotated[float, Gt(0), Lt(1)] | None = None
+    """Share of the samples kept for testing where the data has no test part (default: 0.2)."""
+    image_size: Count | None = None
+    """Height and width that a folder's images are resized to (default: 32)."""
     augment: str | None = None
-    """Augmentation of training batches: none, crop4 (or any padding), flip, or crop4,flip. None: the dataset's own."""
-    train_size: int | None = None
-    """Train on a stratified part of this many samples, the same part for every seed. None: all."""
-    test_fraction: float | None = None
-    """Share of the samples kept for testing where the data has no test part. None: 0.2 where needed."""
-    image_size: int | None = None
-    """Height and width that a folder's pictures are resized to. None: 32 where needed."""
-    case_error: CaseError = "correct"
-    """The error of one case in selection: 0 or 1 by the predicted class, or the loss."""
-    on_all_fail: OnAllFail | None = None
-    """Lexicase on 0/1 errors, when all that remain fail a case: pick one (the paper's rule) or let them survive."""
-    tournament_size: int | None = None
-    """Tournament: entrants. None: the whole population."""
-    epsilon: float | None = None
-    """Epsilon-lexicase: a fixed tolerance. None: the median absolute deviation of each case."""
-    epsilon_mode: EpsilonMode | None = None
-    """Epsilon-lexicase: where the best error and epsilon come from. None: semi-dynamic."""
-    case_batch: int | None = None
-    """Batch lexicase: cases a batch. None: 32."""
-    share: float | None = None
-    """Down-sampled and informed lexicase: share of the cases a generation looks at. None: 0.1."""
-    refresh: int | None = None
-    """Informed lexicase: generations between two full evaluations. None: 10."""
-    sigma: float | None = None
-    """DALex: standard deviation of the case weights before the softmax. None: 200."""
-    alpha: float | None = None
-    """Plexicase: exponent of the probabilities. None: 1."""
-    promotion: Promotion = "winner"
-    """What becomes the parent: the winner; or a mean of all, by exact chances (expected), or of lexicase's pool."""
-    promotion_cases: int | None = None
-    """Promotion expected: random cases a generation that decide the chances. None: all."""
-    promotion_depth: int | None = None
-    """Promotion survivors: cases that lexicase uses at most before its pool is averaged. None: to its end."""
-    recalibrate: int = 0
-    """Clean batches that batch norm's statistics are computed anew with after each promotion. 0: none."""
-    recalibrate_final: int = 0
-    """Clean batches for the same, once, for the final model before its evaluation. 0: none."""
-    outer_lr: float = 1.0
-    """How far the parent moves towards what is promoted: 1.0 is all the way."""
-    outer_momentum: float = 0.0
-    """Momentum of the parent's movement over generations (SlowMo, DiLoCo). 0.0: none."""
-    outer_nesterov: bool = False
-    """Nesterov's form of the outer momentum."""
-    ema: float | None = None
-    """Decay of a moving average of the parents, evaluated and saved beside them, 0.9 for example. None: none."""
-    seed: int = 0
-    """Where all randomness of the run is derived from."""
-    threads: int | Literal["auto"] = "auto"
-    """Threads a worker computes with. It changes a network's last bits, so it is part of the recipe."""
-    precision: Precision = "auto"
-    """bfloat16 autocast, or float32. auto: bfloat16 where the hardware has it and the network gains."""
-    compile: bool = False
-    """Compile the network with torch.compile. It takes a while to start and pays on accelerators."""
-    deterministic: bool = False
-    """Use torch's deterministic algorithms only. CUDA needs it for the same bits; a processor has them anyway."""
+    """Augmentation of training batches: none, or some of crop4 (any padding), flip, cutout8 (default: the data's)."""
+    task: str = "classification"
+    """What is learnt: a name, or module:Class."""
+    task_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the task, as KEY=VALUE: case_error=loss selects on the loss rather than on right or wrong."""
+    model: str = "small-cnn"
+    """A name (see `gradlex models`), module:factory, or timm:NAME."""
+    width: Positive = 1.0
+    """Scale of the network's hidden layers; 1.0 is the published size."""
     init_from: str | None = None
-    """A .safetensors file with weights to start from. None: PyTorch's default initialisation."""
+    """A .safetensors file with the initial weights, or a run folder to begin with (default: random weights)."""
+    generations: Count | None = None
+    """Number of generations (default: the dataset's epochs, times p + 1 with a population)."""
+    batch_size: Count | None = None
+    """Samples per gradient step (default: 128 for cifar10, 32 for digits, otherwise 64)."""
+    optimizer: str = "sgd"
+    """Any torch.optim optimizer whose step needs no closure."""
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the optimizer, as KEY=VALUE. SGD's momentum is 0.9 unless given here."""
+    lr: Positive = 0.1
+    """Initial learning rate."""
+    schedule: str | Callable[[int], float] = "cosine"
+    """Learning rate over generations: cosine (to 0), constant, or module:function."""
+    weight_decay: Annotated[float, Ge(0)] = 1e-4
+    """Weight decay."""
+    momentum: Momentum | None = None
+    """Optimizer state between generations (default: reset; inherit for sgd)."""
+    branch_at: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Train one network for this share of the generations, then branch into the population."""
+    tail: str = "continue"
+    """Learning rate after the branch: continue (the schedule), constant, linear (held, then to 0), or cyclic."""
+    tail_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the tail, as KEY=VALUE: factor=3 (continue), lr=0.05 (the others), hold=0.5, low=0.1 cycles=4."""
+    tail_mean: bool = False
+    """The final model is the mean of the parents since the branch (with sgd this is SWA), batch norm recalibrated."""
+    selection: str | Callable[..., Any] = "lexicase"
+    """Selection method (see `gradlex selections`) or module:function; sgd is the plain baseline."""
+    selection_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the selection method, as KEY=VALUE: on_all_fail=survive is classic lexicase."""
+    population: Count | None = None
+    """Population size p (default: 4; 1 for sgd)."""
+    parts: Literal["disjoint", "all"] = "disjoint"
+    """What a candidate trains on: its own part of the samples (the paper), or as many drawn from all of them."""
+    steps_per_generation: Count | None = None
+    """Gradient steps of a candidate in one generation (default: one pass over the samples, shared out)."""
+    vary: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that candidates differ in: augment=A|B weight_decay=1e-4|5e-4 lr=0.5|1|2 (lr: factors)."""
+    inherit_variation: bool = False
+    """The winner's setting becomes the parent's and is perturbed for the next generation."""
+    timeline: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of each generation, as gradlex replay takes them from a run with inherited variation."""
+    cases: Literal["clean", "augmented", "held-out"] = "clean"
+    """What selection looks at: un-augmented training samples (the paper), augmented ones, or a held-out part."""
+    held_out: Annotated[float, Gt(0), Lt(1)] | None = None
+    """Share of the training samples that are held out as cases, and never trained on (default: 0.1)."""
+    promotion: Promotion = "winner"
+    """What becomes the parent: the winner, or a mean of all, by exact chances, or of lexicase's survivors."""
+    promotion_cases: Count | None = None
+    """With --promotion expected: random cases that decide the chances (default: all)."""
+    recalibrate: Natural = 0
+    """Recompute batch-norm statistics after each promotion on this many clean batches."""
+    recalibrate_final: Natural = 0
+    """The same once, for the final model before its evaluation."""
+    outer_lr: Positive = 1.0
+    """How far the parent moves towards what is promoted; 1.0 is all the way."""
+    outer_momentum: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Momentum of the parent's movement over generations (SlowMo, DiLoCo)."""
+    outer_nesterov: bool = False
+    """Use Nesterov's form of the outer momentum."""
+    ema: Annotated[float, Gt(0), Lt(1)] | None = None
+    """Keep a moving average of the parents with this decay, evaluated and saved beside them (default: none)."""
+    seed: Natural = 0
+    """Random seed."""
+    threads: Threads | Literal["auto"] = "auto"
+    """CPU threads per worker. They change a network's last bits, so they are part of the recipe."""
+    precision: Precision = "auto"
+    """bfloat16 autocast or float32 (auto: bfloat16 where the hardware has it and the network gains)."""
+    compile: bool = False
+    """Compile the network with torch.compile: slow to start, pays on accelerators."""
+    deterministic: bool = False
+    """Use deterministic algorithms only. CUDA needs it for identical bits; a CPU has them anyway."""
 
     def __post_init__(self) -> None:
         """Refuse what no run can have; what depends on the data or the model is checked when those are known."""
-        for name in _COUNTS:
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
-        for name in ("seed", "recalibrate", "recalibrate_final"):
-            whole(name, getattr(self, name), least=0)
-        if self.threads != "auto":
-            whole("threads", self.threads, least=1)
-            if self.threads > _MOST_THREADS:
-                raise InputError(f"threads must be at most {_MOST_THREADS}, got {self.threads}.")
-        number("lr", self.lr, above=0)
-        number("width", self.width, above=0)
-        number("weight_decay", self.weight_decay, least=0)
-        number("outer_lr", self.outer_lr, above=0)
-        number("outer_momentum", self.outer_momentum, least=0, below=1)
-        for name in ("test_fraction", "ema"):
-            if getattr(self, name) is not None:
-                number(name, getattr(self, name), above=0, below=1)
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed and not (value is None and name in _OPEN_CHOICES):
-                raise unknown_name(name, str(value), allowed)
-        for name, (fits, wanted) in _KINDS.items():
-            if not fits(getattr(self, name)):
-                raise InputError(f"{name} must be {wanted}, got {getattr(self, name)!r}.")
+        check_fields(self)
+        for each in dataclasses.fields(self):  # NumPy's numbers, which JSON does not hold
+            value = getattr(self, each.name)
+            if isinstance(value, Real) and not isinstance(value, int | float):
+                object.__setattr__(
+                    self, each.name, int(value) if isinstance(value, Integral) else float(value)
+                )
+        if isinstance(self.schedule, str) and self.schedule != GIVEN:
+            find_schedule(self.schedule)
+        check_options(f"tail {self.tail!r}", find_tail(self.tail), self.tail_options)
+        if self.vary:
+            object.__setattr__(self, "vary", {key: _values(key, given) for key, given in self.vary.items()})
+        elif self.inherit_variation:
+            raise InputError("inherit_variation needs settings to inherit: give vary.")
+        self._check_timeline()
+        if self.held_out is not None and self.cases != "held-out":
+            raise InputError(f"held_out belongs to cases 'held-out', got cases {self.cases!r}: leave it out.")
+        if self.branch_at == 0 and (self.tail != "continue" or self.tail_options):
+            raise InputError(
+                f"tail {self.tail!r} begins where a run branches: set branch_at, 0.75 for example."
+            )
+
+    def _check_timeline(self) -> None:
+        """Refuse settings that are not one per generation, and those of other fields that they would hide."""
+        if self.timeline and self.vary:
+            raise InputError("timeline gives every candidate its settings: leave vary out.")
+        if "lr" in self.timeline and (self.tail != "continue" or self.tail_options):
+            raise InputError("timeline gives the learning rate of every generation: leave tail out.")
+        for key, values in self.timeline.items():
+            if key not in _TIMELINE:
+                raise unknown_name("setting of a timeline", str(key), _TIMELINE)
+            if not isinstance(values, list) or len(values) != self.generations:
+                raise InputError(
+                    f"timeline {key} must be a list of one setting for each of the {self.generations} generations."
+                )
+            for value in values:
+                check(f"timeline {key}", _TIMELINE[key], value)
 
     def lr_at(self, generation: int) -> float:
-        """The learning rate of a generation: cosine annealing to 0 (Loshchilov & Hutter 2017), or constant."""
-        if self.schedule == "constant":
-            return self.lr
-        return 0.5 * self.lr * (1 + math.cos(math.pi * generation / self.require("generations")))
+        """The learning rate of a generation."""
+        if "lr" in self.timeline:
+            return float(self.timeline["lr"][generation])
+        branch = self.branch
+        if generation < branch or (self.tail == "continue" and not self.tail_options):
+            return self._scheduled(generation)
+        tail, last = find_tail(self.tail), self.require("generations")
+        place = (generation - branch) / (last - branch)
+        return tail(place, self._scheduled(generation), self._scheduled(branch), **self.tail_options)
+
+    def _scheduled(self, generation: int) -> float:
+        """What the schedule says, whatever the tail does."""
+        if callable(self.schedule):
+            factor = self.schedule(generation)
+        elif self.schedule == GIVEN:
+            raise InputError(
+                "this run's schedule was a function, which is not stored: give it again as Recipe(schedule=...)."
+            )
+        else:
+            factor = find_schedule(self.schedule)(generation, self.generations)
+        check(f"the schedule's factor of generation {generation}", Annotated[float, Ge(0)], factor)
+        return self.lr * float(factor)
+
+    @property
+    def branch(self) -> int:
+        """The generation in which the run branches into its population: at the latest the last one."""
+        if self.branch_at == 0:
+            return 0
+        generations = self.require("generations")
+        return min(round(self.branch_at * generations), generations - 1)
+
+    def population_at(self, generation: int) -> int:
+        """How many candidates a generation has: one until the branch."""
+        return 1 if generation < self.branch else self.require("population")
+
+    def samples_at(self, generation: int, num_samples: int) -> int:
+        """How many samples a generation trains on: by default every one once."""
+        if self.steps_per_generation is None:
+            return num_samples
+        return self.population_at(generation) * self.steps_per_generation * self.require("batch_size")
+
+    def momentum_at(self, generation: int) -> Momentum | None:
+        """Where a generation's optimizer state comes from: one network keeps its own until the branch."""
+        return "inherit" if generation < self.branch else self.momentum
 
     def require(self, name: Literal["population", "generations", "batch_size"]) -> int:
         """A number that a running recipe must have; refused while it is still None."""
@@ -158,68 +227,94 @@ class Recipe:
 
     @property
     def has_outer_step(self) -> bool:
-        """Whether the parent's movement has a rate or a momentum of its own."""
+        """Whether the recipe uses an outer learning rate or momentum."""
         return self.outer_lr != 1 or self.outer_momentum != 0
+
+    @property
+    def extendable(self) -> bool:
+        """Whether the run can be made longer: only a constant learning rate does not depend on the length."""
+        return self.schedule == "constant" and not self.branch_at
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Recipe:
+        """The recipe of this name (see `gradlex.presets`), with some fields changed."""
+        return cls(**{**find_preset(name).fields, **changes})
 
     def replace(self, **changes: Any) -> Recipe:
         """A copy with some fields changed, checked again."""
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, fields in their order."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {**plain, "optimizer_options": dict(self.optimizer_options)}
+        """Plain data for JSON, fields in their order; functions are only marked as given."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     def changed(self) -> dict[str, Any]:
-        """The fields that are not at their defaults, as plain data: what tells this recipe from all others."""
+        """The fields that are not at their defaults, as plain data."""
         defaults = type(self)().to_dict()
         return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Recipe:
-        """The recipe that `to_dict` wrote; unknown fields are refused."""
+        """The recipe that `to_dict` wrote, also in gradlex 0.1.0; unknown fields are refused."""
         known = {f.name for f in dataclasses.fields(cls)}
-        for name in plain:
+        fields = dict(plain)
+        moved: dict[str, dict[str, Any]] = {}
+        for old, (owner, option) in _MOVED.items():
+            value = fields.pop(old, None)
+            if value is not None and (old, value) != ("case_error", "correct"):
+                moved.setdefault(owner, {})[option] = value
+        for owner, options in moved.items():
+            fields[owner] = {**options, **fields.get(owner, {})}
+        for name in fields:
             if name not in known:
-                raise unknown_name("recipe field", name, known)
-        return cls(**plain)
+                raise unknown_name("recipe field", str(name), known)
+        return cls(**fields)
 
 
-_COUNTS = (
-    "population",
-    "generations",
-    "batch_size",
-    "train_size",
-    "image_size",
-    "tournament_size",
-    "case_batch",
-    "refresh",
-    "promotion_cases",
-    "promotion_depth",
-)
-_MOST_THREADS = 1024  # more than that the threads' own library cannot always start, and ends the process
-
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(
-        ("dataset", "model", "selection", "optimizer"), (lambda v: isinstance(v, str) and v != "", "a name")
-    ),
-    **dict.fromkeys(("augment", "init_from"), (lambda v: isinstance(v, str | None), "text or None")),
-    **dict.fromkeys(
-        ("compile", "deterministic", "outer_nesterov"), (lambda v: isinstance(v, bool), "True or False")
-    ),
-    "optimizer_options": (
-        lambda v: isinstance(v, Mapping) and plain(v),
-        "a mapping from keywords to plain values",
-    ),
+_MOVED = {
+    **{
+        name: ("selection_options", name)
+        for name in (
+            "on_all_fail",
+            "tournament_size",
+            "epsilon",
+            "epsilon_mode",
+            "case_batch",
+            "share",
+            "refresh",
+            "sigma",
+            "alpha",
+        )
+    },
+    "promotion_depth": ("selection_options", "depth"),
+    "case_error": ("task_options", "case_error"),
 }
+"""Where the fields of gradlex 0.1.0 that are options now have gone."""
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "momentum": get_args(Momentum),
-    "schedule": get_args(Schedule),
-    "precision": get_args(Precision),
-    "on_all_fail": get_args(OnAllFail),
-    "case_error": get_args(CaseError),
-    "epsilon_mode": get_args(EpsilonMode),
-    "promotion": get_args(Promotion),
-}
-_OPEN_CHOICES = ("momentum", "on_all_fail", "epsilon_mode")
+
+def _values(key: str, given: Any) -> list[Any]:
+    """The values that candidates get in turn, from a list or from text such as 0.5|1|2."""
+    if key not in _VARIED:
+        raise unknown_name("setting to vary", str(key), _VARIED)
+    values: list[Any] = list(given) if isinstance(given, list | tuple) else str(given).split("|")
+    if key != "augment":
+        try:
+            values = [float(value) if isinstance(value, str) else value for value in values]
+        except ValueError:
+            raise InputError(f"vary {key} must be numbers such as 0.5|1|2, got {given!r}.") from None
+    for value in values:
+        check(f"vary {key}", _VARIED[key], value)
+    if not values:
+        raise InputError(f"vary {key} must name at least one value.")
+    return values if key == "augment" else [float(value) for value in values]
+
+
+_VARIED = {"augment": str, "weight_decay": Annotated[float, Ge(0)], "lr": Annotated[float, Gt(0)]}
+_TIMELINE = {"augment": str | None, "weight_decay": Annotated[float, Ge(0)], "lr": Annotated[float, Ge(0)]}
+"""An augmentation that is None is the run's own."""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return GIVEN if callable(value) else value

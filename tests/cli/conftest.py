@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +29,10 @@ def as_flags() -> Callable[[Mapping[str, object]], list[str]]:
         words: list[str] = []
         for name, value in fields.items():
             flag = name.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{flag}" if value else f"--no-{flag}")
+            if isinstance(value, Mapping):
+                words += [f"--{flag}", *(f"{key}={json.dumps(each)}" for key, each in value.items())]
+            elif isinstance(value, bool):
+                words += [f"--{flag}"] * value
             else:
                 words += [f"--{flag}", str(value)]
         return words

@@ -1,16 +1,22 @@
+"""What the command says about itself: help, lists, version, and how soon."""
+
 from __future__ import annotations
 
 import ast
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
+import time
 
 import pytest
 
 import gradlex
 from gradlex import Recipe
-from gradlex.cli import _COMMANDS, main
+from gradlex.cli import COMMANDS, main
+from gradlex.cli._train import Train
+from gradlex.experiments import OFFERED
 
 
 def helped(arguments, capsys, words):
@@ -32,89 +38,159 @@ def sentences():
 
 def test_every_field_of_the_recipe_is_a_flag_with_its_sentence(capsys, words):
     printed = helped(["train", "--help"], capsys, words)
-    told = sentences()
-    assert list(told) == [field.name for field in dataclasses.fields(Recipe)]
-    for name, sentence in told.items():
-        assert re.search(rf" --{name.replace('_', '-')}[ ,]", printed)
-        assert sentence in printed
+    said = sentences()
+    assert list(said) == [field.name for field in dataclasses.fields(Recipe)]
+    for name, sentence in said.items():
+        assert re.search(rf" --{name.replace('_', '-')}[ ,]", printed), name
+        assert sentence.rstrip(".") in printed
+
+
+def test_every_flag_of_train_is_in_exactly_one_group():
+    grouped = [name for names in Train.groups.values() for name in names]
+    fields = [f.name for owner in (Recipe, Train) for f in dataclasses.fields(owner) if f.name != "recipe"]
+    assert sorted([*grouped, "preset"]) == sorted(fields)  # which comes before all of them
+    assert list(Train.groups) == [
+        "Data", "Model", "Optimization", "Selection", "Variation", "Promotion", "Execution", "Output"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_real_defaults_examples_and_fits_80_columns(command, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    printed = capsys.readouterr().out
+    assert "None" not in printed
+    assert "default: )" not in printed
+    _, *lines = printed.splitlines()  # a terminal wraps the usage itself
+    assert max(map(len, lines)) <= 80
+    if command in ("train", "compare", "paper"):
+        _, _, examples = printed.partition("examples:")
+        assert examples.count(f"gradlex {command} ") == 3
+
+
+def test_defaults_stand_inside_the_sentence(capsys, words):
+    printed = helped(["train", "--help"], capsys, words)
+    for said in (
+        "Population size p (default: 4; 1 for sgd).",
+        "Initial learning rate (default: 0.1).",
+        "Random seed (default: 0).",
+        "--selection-options KEY=VALUE ...",
+    ):
+        assert said in printed
+
+
+def test_methods_are_those_that_are_offered(capsys, words):
+    for command in ("compare", "paper"):
+        assert f"Of {', '.join(OFFERED)} (default" in helped([command, "--help"], capsys, words)
 
 
 GIVEN = {
     "dataset": "cifar10",
-    "model": "resnet18",
-    "width": 0.25,
-    "selection": "lexicase",
-    "population": 6,
-    "momentum": "inherit",
-    "generations": 11,
-    "optimizer": "adamw",
-    "lr": 0.02,
-    "schedule": "constant",
-    "weight_decay": 0.5,
-    "batch_size": 9,
-    "augment": "crop2,flip",
     "train_size": 77,
     "test_fraction": 0.3,
     "image_size": 24,
-    "case_error": "loss",
-    "seed": 12,
-    "threads": 2,
-    "precision": "bfloat16",
-    "compile": True,
-    "deterministic": True,
+    "augment": "crop2,flip",
+    "task": "classification",
+    "task_options": {"case_error": "loss"},
+    "model": "resnet18",
+    "width": 0.25,
     "init_from": "weights.safetensors",
+    "generations": 11,
+    "batch_size": 9,
+    "optimizer": "adamw",
+    "optimizer_options": {"betas": [0.8, 0.9], "amsgrad": True},
+    "lr": 0.02,
+    "schedule": "constant",
+    "weight_decay": 0.5,
+    "momentum": "inherit",
+    "branch_at": 0.5,
+    "tail": "linear",
+    "tail_options": {"hold": 0.25, "lr": 0.3},
+    "tail_mean": True,
+    "steps_per_generation": 7,
+    "parts": "all",
+    "vary": {"lr": [0.5, 2.0], "augment": ["crop4,flip", "none"]},
+    "inherit_variation": True,
+    "cases": "held-out",
+    "held_out": 0.2,
+    "selection": "epsilon-lexicase",
+    "selection_options": {"epsilon": 0.1, "epsilon_mode": "static"},
+    "population": 6,
+    "promotion": "expected",
+    "promotion_cases": 50,
     "recalibrate": 3,
     "recalibrate_final": 20,
     "outer_lr": 0.7,
     "outer_momentum": 0.9,
     "outer_nesterov": True,
     "ema": 0.95,
-}
-OF_METHODS = {
-    "lexicase": {"on_all_fail": "survive", "promotion": "survivors", "promotion_depth": 5},
-    "tournament": {"tournament_size": 3, "promotion": "expected", "promotion_cases": 50},
-    "epsilon-lexicase": {"epsilon": 0.1, "epsilon_mode": "static"},
-    "batch-lexicase": {"case_batch": 8},
-    "informed-lexicase": {"share": 0.2, "refresh": 4},
-    "dalex": {"sigma": 20.0},
-    "plexicase": {"alpha": 2.0},
+    "seed": 12,
+    "threads": 2,
+    "precision": "bfloat16",
+    "compile": True,
+    "deterministic": True,
 }
 
 
-@pytest.mark.parametrize("method", OF_METHODS)
-def test_every_flag_reaches_its_field(method, monkeypatch, capsys, as_flags):
+def test_every_flag_reaches_its_field(monkeypatch, capsys, as_flags):
     seen = []
 
-    def stop(recipe, **_):
-        seen.append(recipe)
+    def stop(source, recipe, execution, **how):
+        seen.append((source, recipe, execution, how))
         raise gradlex.InputError("far enough")
 
-    monkeypatch.setattr("gradlex.runs.named_problem", stop)
-    values = {**GIVEN, "selection": method, **OF_METHODS[method]}
-    flags = as_flags(values)
-    options = ["--optimizer-options", "betas=[0.8,0.9]", "amsgrad=true"]
+    monkeypatch.setattr("gradlex.runs.start", stop)
+    how = ["--workers", "3", "--device", "cpu", "--evaluate-every", "5", "--checkpoint-every", "2"]
+    where = ["--placement", "offload", "--out", "nowhere", "--resume", "--data-dir", "there"]
     with pytest.raises(SystemExit):
-        main(["train", *flags, *options, "--workers", "1", "--out", "nowhere"])
+        main(["train", *as_flags(GIVEN), *how, *where])
     assert "far enough" in capsys.readouterr().err
-    assert seen == [Recipe(**values, optimizer_options={"betas": [0.8, 0.9], "amsgrad": True})]
+    ((source, recipe, execution, rest),) = seen
+    assert recipe == Recipe(**GIVEN)
+    assert (execution.workers, execution.device) == (3, "cpu")
+    assert (execution.evaluate_every, execution.checkpoint_every) == (5, 2)
+    assert (execution.placement, str(rest["out"]), rest["resume"]) == ("offload", "nowhere", True)
+    assert str(source.data_dir) == "there"
+
+
+def test_a_timeline_is_given_as_lists(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(
+        "gradlex.runs.start", lambda source, recipe, *_, **__: seen.append(recipe) or sys.exit(3)
+    )
+    words = [
+        "--generations",
+        "2",
+        "--timeline",
+        "lr=[0.1,0.05]",
+        'augment=["none","crop4"]',
+        "--out",
+        "nowhere",
+    ]
+    with pytest.raises(SystemExit):
+        main(["train", *words])
+    assert [recipe.timeline for recipe in seen] == [{"lr": [0.1, 0.05], "augment": ["none", "crop4"]}]
 
 
 def test_every_field_is_among_those_that_were_given():
-    given = set(GIVEN).union(*OF_METHODS.values())
-    assert given | {"optimizer_options"} == {field.name for field in dataclasses.fields(Recipe)}
+    others = {"timeline"}  # which takes the place of vary, and has a test of its own
+    assert set(GIVEN) | others == {field.name for field in dataclasses.fields(Recipe)}
+    defaults = Recipe().to_dict()
+    assert [name for name in GIVEN if name != "task" and GIVEN[name] == defaults[name]] == []
 
 
-def test_help_lists_every_command(capsys, words):
-    printed = helped(["--help"], capsys, words)
-    for command in _COMMANDS:
-        assert f" {command} " in printed
-    assert helped([], capsys, words) == printed
+def test_help_lists_every_command(capsys):
+    main(["--help"])
+    printed = capsys.readouterr().out
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} +[A-Z]", printed, re.MULTILINE)
+    main([])
+    assert capsys.readouterr().out == printed
 
 
 def test_version_is_the_packages(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0
+    main(["--version"])
     assert capsys.readouterr().out == f"gradlex {gradlex.__version__}\n"
 
 
@@ -132,20 +208,44 @@ def test_a_list_has_a_line_for_every_name(command, names, capsys):
     assert [name for name in names if name not in starts] == []
 
 
-_LISTS = """
+QUICKLY = [
+    ["--help"],
+    ["models"],
+    ["datasets"],
+    ["selections"],
+    ["train", "--help"],
+    ["compare", "--help"],
+    ["train", "--populaton", "4"],
+    ["train", "--lr", "nan"],
+    ["train", "--selection", "lexicse"],
+    ["train", "--dataset", "digit"],
+    ["train", "--model", "resnet19"],
+    ["compare", "--methods", "lexicas"],
+    ["compare", "--jobs", "0"],
+    ["paper", "table5"],
+    ["trian"],
+]
+HEAVY = ("torch", "scipy", "sklearn", "matplotlib", "torchvision", "plotly", "pandas")
+_SCRIPT = f"""
 import sys
 from gradlex.cli import main
-main(["datasets"])
-main(["selections"])
-try:
-    main(["train", "--help"])
-finally:
-    print("torch" in sys.modules)
+for words in {QUICKLY!r}:
+    try:
+        main(words)
+    except SystemExit:
+        pass
+print([name for name in {HEAVY!r} if name in sys.modules])
 """
 
 
-def test_help_and_lists_need_no_torch(python):
-    done = python("-c", _LISTS)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "--population" in done.stdout
-    assert done.stdout.splitlines()[-1] == "False"
+def test_help_lists_and_refusals_import_nothing_heavy(python):
+    done = python("-c", _SCRIPT)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]")
+
+
+def test_a_wrong_flag_is_answered_at_once(capsys):
+    started = time.process_time()
+    with pytest.raises(SystemExit):
+        main(["train", "--populaton", "4"])
+    assert time.process_time() - started < 1
+    assert "--population" in capsys.readouterr().err

@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+from rich.table import Table
+
+from gradlex._console import console, metric_words, plural, printable
+
 TRAIN = (
     "train", "--model", "mlp", "--width", "0.05", "--train-size", "80", "--generations", "4", "--population", "2",
     "--evaluate-every", "1", "--workers", "1", "--threads", "1",
@@ -64,3 +69,36 @@ def test_what_is_to_be_typed_is_whole_in_a_narrow_terminal():
     os.close(ours)
     for name in (b"downsampled-lexicase", b"informed-lexicase", b"epsilon-lexicase"):
         assert name in printed
+
+
+def test_control_characters_are_spelled_out_alone_and_in_a_table(capsys):
+    table = Table("a\x1b[31m")
+    table.add_row("b\x07")
+    console().print(table)
+    console().print("c\x9b\x00\td\ne [bold]", soft_wrap=True)
+    printed = capsys.readouterr().out
+    for spelled in (r"a\x1b[31m", r"b\x07", r"c\x9b\x00", "d\ne [bold]"):
+        assert spelled in printed
+    assert "\x1b" not in printed
+
+
+def test_what_is_printable_stays_as_it_is():
+    text = "für \u4f60\n\ttab [brackets] \xa0"
+    assert printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1_000, "1,000 runs")]
+)
+def test_plurals(number, words):
+    assert plural(number, "run") == words
+
+
+def test_metrics_have_the_tasks_order_and_fractions_are_in_per_cent():
+    measures = [{"name": "accuracy", "fraction": True}, {"name": "loss", "fraction": False}]
+    assert metric_words({"loss": 0.5, "accuracy": 0.91234}, measures) == "accuracy 91.23%, loss 0.5000"
+    assert (
+        metric_words({"accuracy": None, "loss": float("nan")}, measures)
+        == "accuracy not finite, loss not finite"
+    )
+    assert metric_words({"own": 2.0}, measures) == "own 2.0000"

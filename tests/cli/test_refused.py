@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import pytest
 
+from gradlex.cli import main
+
 REFUSED = [
-    ("--population 0", "population must be a whole number of at least 1, got 0"),
-    ("--population=-1", "population must be a whole number of at least 1, got -1"),
+    ("--population 0", "population must be a whole number of at least 1"),
+    ("--population=-1", "got -1"),
     ("--population 31", "population 31 is more than half of the 60 samples"),
     ("--population many", "expected INT, got 'many'"),
-    ("--generations 0", "generations must be a whole number of at least 1, got 0"),
-    ("--batch-size 0", "batch_size must be a whole number of at least 1, got 0"),
-    ("--lr nan", "lr must be a finite number above 0, got nan"),
-    ("--lr inf", "lr must be a finite number above 0, got inf"),
-    ("--lr=-0.1", "lr must be a finite number above 0, got -0.1"),
-    ("--lr 0", "lr must be a finite number above 0, got 0"),
-    ("--weight-decay nan", "weight_decay must be a finite number at least 0, got nan"),
-    ("--weight-decay inf", "weight_decay must be a finite number at least 0, got inf"),
-    ("--weight-decay=-1", "weight_decay must be a finite number at least 0, got -1"),
-    ("--width 0", "width must be a finite number above 0"),
+    ("--generations 0", "generations must be a whole number of at least 1"),
+    ("--batch-size 0", "batch_size must be a whole number of at least 1"),
+    ("--lr nan", "lr must be a number above 0, got nan"),
+    ("--lr inf", "lr must be a number above 0, got inf"),
+    ("--lr=-0.1", "lr must be a number above 0, got -0.1"),
+    ("--lr 0", "lr must be a number above 0, got 0"),
+    ("--weight-decay nan", "weight_decay must be a number of at least 0, got nan"),
+    ("--weight-decay inf", "weight_decay must be a number of at least 0, got inf"),
+    ("--weight-decay=-1", "weight_decay must be a number of at least 0, got -1"),
+    ("--width 0", "width must be a number above 0"),
     ("--seed=-1", "seed must be a whole number of at least 0, got -1"),
-    ("--threads 0", "threads must be a whole number of at least 1, got 0"),
+    ("--threads 0", "threads must be a whole number of at least 1"),
     ("--threads many", "expected INT, got 'many'"),
     ("--train-size 1", "train_size"),
     ("--train-size 5000", "train_size 5000 is more than the 1438 training samples"),
-    ("--test-fraction 1.5", "test_fraction must be a finite number above 0 and below 1, got 1.5"),
-    ("--image-size 16", "image_size resizes a folder's pictures; digits has a size of its own"),
+    ("--test-fraction 1.5", "test_fraction must be a number above 0 and below 1"),
+    ("--image-size 16", "image_size resizes a folder's images; digits has a size of its own"),
     ("--model smal-cnn", "unknown model 'smal-cnn'. Did you mean 'small-cnn'?"),
     ("--model nowhere.to_be:found", "nowhere"),
     ("--dataset digit", "unknown dataset 'digit'. Did you mean 'digits'?"),
@@ -39,14 +41,17 @@ REFUSED = [
     ("--optimizer-options nestrov=true", "Did you mean 'nesterov'?"),
     ("--optimizer-options nesterov", "an option is written KEY=VALUE, got 'nesterov'"),
     ("--optimizer-options momentum=-1", "refused its settings"),
-    ("--selection tournament --on-all-fail random", "on_all_fail belongs to lexicase"),
-    ("--selection tournament --tournament-size 5", "tournament_size 5 is more than the population of 4"),
+    ("--selection tournament --selection-options on_all_fail=random", "tournament"),
+    (
+        "--selection tournament --selection-options tournament_size=5",
+        "tournament_size 5 is more than the population of 4",
+    ),
     ("--selection sgd --population 4", "selection sgd trains one network, got population 4: leave it out"),
     ("--selection sgd --momentum reset", "selection sgd keeps its momentum, got momentum 'reset'"),
-    ("--selection dalex --sigma=-1", "sigma"),
-    ("--selection downsampled-lexicase --share 0", "share"),
-    ("--share 0.5", "share belongs to downsampled-lexicase, informed-lexicase; the selection is lexicase"),
-    ("--case-error loss --on-all-fail random", "needs 0/1 errors"),
+    ("--selection dalex --selection-options sigma=-1", "sigma must be"),
+    ("--selection downsampled-lexicase --selection-options share=0", "share must be"),
+    ("--selection-options share=0.5", "'share'"),
+    ("--task-options case_error=loss --selection-options on_all_fail=random", "needs 0/1 errors"),
     ("--augment crp4", "unknown augmentation 'crp4'"),
     ("--evaluate-every 0", "evaluate_every must be"),
     ("--device gpu", "device 'gpu' cannot be used"),
@@ -70,13 +75,64 @@ def test_a_folder_that_already_holds_a_run_is_refused(quick, refused, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_refused(quick, refused, tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    refused([*quick, "--out", "file/run"], "the folder file/run cannot be written")
-    refused([*quick, "--out", "file"], "the folder file cannot be written")
+    refused([*quick, "--out", "file/run"], "file/run cannot be written")
+    refused([*quick, "--out", "file"], "file cannot be written")
     refused([*quick, "--out", "n" * 300], "cannot be written")
 
 
-def test_an_unknown_command_is_refused(refused):
-    refused(["trian"], "train")
+LONG = "n" * 5000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "--out", LONG),
+        ("train", "--dataset", f"{LONG}.npz"),
+        ("train", "--dataset", LONG),
+        ("train", "--model", LONG),
+        ("train", "--model", f"{LONG}:net"),
+        ("train", "--init-from", LONG),
+        ("train", "--data-dir", LONG, "--dataset", "cifar10"),
+        ("train", "--seed", "9" * 5000),
+        ("resume", LONG),
+        ("evaluate", LONG),
+        ("report", LONG),
+        ("report", ".", "--page", LONG),
+        ("compare", "--dataset", f"{LONG}.npz"),
+        ("compare", "--out", LONG),
+        ("paper", "figure2", "--first", LONG, "--second", LONG),
+        (LONG,),
+    ],
+    ids=lambda words: " ".join(word if len(word) < 100 else "LONG" for word in words),
+)
+def test_names_of_any_length_are_refused(words, refused):
+    refused(words, "")
+
+
+def test_an_unknown_command_is_refused_with_the_nearest(refused):
+    refused(["trian"], "gradlex: unknown command 'trian'. Did you mean 'train'?")
+    refused(["--trian"], "the first word is a command")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "--dataset", "bad\x1b[31m\x9b2J.npz"),
+        ("train", "--bad\x1b[31m\x9b2J", "3"),
+        ("train", "--population", "bad\x1b[31m\x9b2J"),
+        ("train", "--out", "bad\x1b[31m\x9b2J", "--resume", "--lr", "nan"),
+        ("evaluate", "bad\x1b[31m\x9b2J"),
+        ("bad\x1b[31m\x9b2J",),
+    ],
+    ids=lambda words: words[1] if len(words) > 1 else "command",
+)
+def test_no_control_character_reaches_the_terminal(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(list(words))
+    printed = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert not set(printed) & {*map(chr, range(9)), *map(chr, range(11, 32)), *map(chr, range(127, 160))}
 
 
 def test_a_refusal_in_a_process_of_its_own_has_its_exit_code_and_no_traceback(python, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import safetensors.torch
 import gradlex
 from gradlex import Recipe
 from gradlex.cli import main
+from gradlex.cli._train import _new_folder, new_folder_name
 
 
 def without_seconds(path):
@@ -23,11 +25,11 @@ def test_the_command_trains_and_says_so(command_run):
     folder, done = command_run
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads((folder / "result.json").read_text())
-    assert f"test accuracy {result['test_accuracy']:.2%}" in done.stdout
+    assert f"test: accuracy {result['metrics']['test']['accuracy']:.2%}, loss " in done.stdout
+    assert f"clean training samples: accuracy {result['metrics']['train']['accuracy']:.2%}" in done.stdout
     assert str(folder) in done.stdout
-    assert re.search(
-        r"1 worker\(s\) \(as asked for\) of \d+ thread\(s\) \(\d+ processor\(s\) for ", done.stdout
-    )
+    assert re.search(r"1 worker x \d+ threads? on ", done.stdout)
+    assert "3 generations in " in done.stdout
     assert result["generations"] == 3
     assert len((folder / "generations.jsonl").read_text().splitlines()) == 3
 
@@ -56,14 +58,14 @@ def test_the_stored_recipe_repeats_the_command_without_anything_left_open(
     recipe = Recipe.from_dict(stored["recipe"])
     assert recipe.to_dict() == stored["recipe"]
     assert "auto" not in stored["recipe"].values()
-    used = ("population", "momentum", "generations", "batch_size", "augment", "on_all_fail", "train_size")
+    used = ("population", "momentum", "generations", "batch_size", "augment", "train_size")
     assert [name for name in used if stored["recipe"][name] is None] == []
+    assert stored["recipe"]["selection_options"] == {"on_all_fail": "random"}
     assert stored["data"]["train_samples"] == 60
     assert len(stored["data"]["fingerprint"]) == 64
     assert len(stored["data"]["normalization"]["mean"]) == 1
 
     closed = {name: value for name, value in stored["recipe"].items() if value is not None}
-    closed.pop("optimizer_options")
     flags = as_flags(closed)
     main(["train", *flags, "--workers", "1", "--out", str(tmp_path / "again")])
     again = json.loads((tmp_path / "again" / "recipe.json").read_text())
@@ -94,8 +96,8 @@ def test_evaluate_prints_the_accuracy_of_the_result(command_run, capsys):
     main(["evaluate", str(folder)])
     result = json.loads((folder / "result.json").read_text())
     printed = capsys.readouterr().out
-    assert f"test accuracy {result['test_accuracy']:.2%}" in printed
-    assert f"loss {result['test_loss']:.4f}" in printed
+    metrics = result["metrics"]["test"]
+    assert printed == f"test: accuracy {metrics['accuracy']:.2%}, loss {metrics['loss']:.4f}\n"
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
@@ -108,8 +110,9 @@ def test_evaluate_takes_the_moving_average_where_it_is_asked_for(
     capsys.readouterr()
     main(["evaluate", folder, "--ema"])
     printed = capsys.readouterr().out
-    assert f"test accuracy {result['ema_test_accuracy']:.2%}, loss {result['ema_test_loss']:.4f}" in printed
-    assert f"loss {result['test_loss']:.4f}" not in printed
+    average = result["metrics"]["ema"]
+    assert f"test: accuracy {average['accuracy']:.2%}, loss {average['loss']:.4f}" in printed
+    assert f"loss {result['metrics']['test']['loss']:.4f}" not in printed
     refused(
         ["evaluate", str(command_run[0]), "--ema"], "kept no moving average: train with --ema 0.9 for one"
     )
@@ -125,7 +128,7 @@ def archive(path, classes=10, size=8, n=40):
 
 def test_evaluate_takes_other_data_with_the_runs_own_normalisation(command_run, tmp_path, capsys):
     main(["evaluate", str(command_run[0]), "--dataset", archive(tmp_path / "other.npz")])
-    assert "test accuracy" in capsys.readouterr().out
+    assert "test: accuracy" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,8 @@ def test_evaluate_refuses_data_of_another_kind(change, told, command_run, tmp_pa
     refused(["evaluate", str(command_run[0]), "--dataset", archive(tmp_path / "other.npz", **change)], told)
 
 
-def test_evaluate_refuses_a_run_of_given_objects(pictures, tiny_cnn, small, tmp_path, refused):
-    gradlex.train(tiny_cnn(), pictures, small, out=tmp_path / "run")
+def test_evaluate_refuses_a_run_of_given_objects(images, tiny_cnn, small, tmp_path, refused):
+    gradlex.train(tiny_cnn(), images, small, out=tmp_path / "run")
     refused(["evaluate", str(tmp_path / "run")], "trained from the library on objects of its own")
 
 
@@ -178,6 +181,71 @@ def test_without_out_each_run_gets_a_new_folder(quick, tmp_path, monkeypatch, ca
         main([*quick[:-1], "1"])
     capsys.readouterr()
     assert len([path for path in (tmp_path / "runs").iterdir() if (path / "result.json").exists()]) == 2
+
+
+def test_the_folders_name_tells_runs_apart():
+    recipes = [
+        Recipe(),
+        Recipe(seed=1),
+        Recipe(model="mlp"),
+        Recipe(model="module:net"),
+        Recipe(dataset="some/where/mine.npz"),
+        Recipe(selection="random"),
+        Recipe(promotion="average"),
+    ]
+    names = [new_folder_name(recipe) for recipe in recipes]
+    assert names[0] == "digits-small-cnn-lexicase-seed0"
+    assert names[3:5] == ["digits-module-net-lexicase-seed0", "mine-small-cnn-lexicase-seed0"]
+    assert names[-1] == "digits-small-cnn-lexicase-average-seed0"
+    assert len(set(names)) == len(names)
+
+
+def test_a_seed_of_400_digits_has_a_folder_whose_name_fits():
+    first, second = (new_folder_name(Recipe(seed=10**400 + each)) for each in (0, 1))
+    assert first != second
+    assert len(first) < 255
+
+
+def test_commands_that_start_together_take_different_folders(quick, tmp_path, monkeypatch):
+    """The first is in its folder, and has written nothing yet, when the second chooses."""
+    monkeypatch.chdir(tmp_path)
+    with _new_folder(Recipe()) as first, _new_folder(Recipe()) as second:
+        (first / "recipe.json").touch()
+        (second / "recipe.json").touch()
+        names = [path.name for path in sorted((tmp_path / "runs").iterdir())]
+    assert names == ["digits-small-cnn-lexicase-seed0", "digits-small-cnn-lexicase-seed0-2"]
+
+
+def test_what_is_refused_leaves_no_folder_behind(quick, refused, tmp_path):
+    refused([*quick, "--population", "31"], "more than half")
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "runs").mkdir()
+    refused([*quick, "--population", "31"], "more than half")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_resume_takes_data_that_has_moved(quick, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "before").mkdir()
+    data = archive(tmp_path / "before" / "mine.npz", n=80)
+    words = [*quick, "--dataset", data, "--schedule", "constant", "--out", "run"]
+    main(words)
+    shutil.copytree("run", "whole")
+    main([*words[:-1], "whole", "--resume", "--generations", "4"])
+    capsys.readouterr()
+    stored = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    stored["recipe"]["generations"] = 4  # as if it had been interrupted on its way to four
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(stored))
+    (tmp_path / "run" / "result.json").unlink()
+    (tmp_path / "before").rename(tmp_path / "after")
+    with pytest.raises(SystemExit) as caught:
+        main(["resume", "run"])
+    assert caught.value.code == 2
+    assert "--dataset" in capsys.readouterr().err
+    main(["resume", "run", "--dataset", "after/mine.npz"])
+    capsys.readouterr()
+    one, other = (tmp_path / name / "model.safetensors" for name in ("run", "whole"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_optimizer_options_are_keywords(quick, tmp_path, capsys):

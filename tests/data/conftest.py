@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 Archive = Callable[..., Path]
-Picture = Callable[..., Path]
+ImageWriter = Callable[..., Path]
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
-    """Write a .npz archive: three classes of 8 x 8 colour pictures unless told otherwise; None leaves a key out."""
+    """Write a .npz archive: three classes of 8 x 8 colour images unless told otherwise; None leaves a key out."""
 
     def write(name: str = "data.npz", **changes: Any) -> Path:
         rng = np.random.default_rng(0)
@@ -35,8 +35,8 @@ def archive(tmp_path: Path) -> Archive:
 
 
 @pytest.fixture
-def picture() -> Picture:
-    """Write one picture of one colour, making its folders."""
+def image() -> ImageWriter:
+    """Write one image of one colour, making its folders."""
 
     def write(path: Path, colour: Any = (200, 100, 50), mode: str = "RGB", size: int = 12) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,11 +47,11 @@ def picture() -> Picture:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path, picture: Picture) -> Path:
-    """A folder of pictures: cats are red, dogs are blue; four a class for training, two for testing."""
-    root = tmp_path / "pictures"
+def images(tmp_path: Path, image: ImageWriter) -> Path:
+    """A folder of images: cats are red, dogs are blue; four a class for training, two for testing."""
+    root = tmp_path / "images"
     for part, number in (("train", 4), ("test", 2)):
         for i in range(number):
-            picture(root / part / "dog" / f"{i}.png", (0, 0, 250 - i))
-            picture(root / part / "cat" / f"{i}.png", (250 - i, 0, 0))
+            image(root / part / "dog" / f"{i}.png", (0, 0, 250 - i))
+            image(root / part / "cat" / f"{i}.png", (250 - i, 0, 0))
     return root

@@ -115,7 +115,7 @@ def test_a_test_fraction_outside_0_and_1_is_refused(fraction):
 
 def test_an_image_size_for_data_that_is_no_folder_is_refused(archive):
     for name in (str(archive()), "digits"):
-        with pytest.raises(InputError, match="image_size resizes a folder's pictures"):
+        with pytest.raises(InputError, match="image_size resizes a folder's images"):
             loaded(name, image_size=16)
 
 
@@ -127,8 +127,8 @@ def test_digits_come_as_bytes_with_a_test_part():
     assert (arrays.x_train.min(), arrays.x_train.max()) == (0, 255)
 
 
-def test_a_known_name_goes_before_a_folder_of_that_name(pictures, tmp_path, monkeypatch):
-    pictures.rename(tmp_path / "digits")
+def test_a_known_name_goes_before_a_folder_of_that_name(images, tmp_path, monkeypatch):
+    images.rename(tmp_path / "digits")
     monkeypatch.chdir(tmp_path)
     assert load(Recipe(dataset="digits")).num_classes == 10
     assert load(Recipe(dataset="./digits")).num_classes == 2
@@ -141,14 +141,18 @@ def test_a_misspelt_name_is_refused_with_the_nearest():
 
 @pytest.mark.parametrize("name", ["no/such/folder", "data.csv", "~nobody-there/data"])
 def test_a_path_that_does_not_exist_is_refused(name):
-    with pytest.raises(InputError, match=r"neither a folder of pictures nor a .npz archive that exists"):
+    with pytest.raises(
+        InputError, match=r"neither an existing folder of images nor an existing .npz archive"
+    ):
         load(Recipe(dataset=name))
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path, monkeypatch):
     (tmp_path / "data").write_text("1,2,3")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"neither a folder of pictures nor a .npz archive"):
+    with pytest.raises(
+        InputError, match=r"neither an existing folder of images nor an existing .npz archive"
+    ):
         load(Recipe(dataset="data"))
 
 
@@ -175,7 +179,7 @@ def test_the_fingerprint_is_that_of_values_shapes_and_labels(archive):
     assert len({same, *(loaded(archive(**change)).fingerprint() for change in changes)}) == 6
 
 
-def test_loading_holds_the_pictures_once(archive):
+def test_loading_holds_the_images_once(archive):
     x = np.random.default_rng(0).integers(0, 256, (8000, 16, 16, 3), dtype=np.uint8)
     path = archive(x_train=x, y_train=np.arange(8000) % 3, x_test=x[:9])
     tracemalloc.start()
@@ -199,3 +203,12 @@ def test_arrays_name_their_sizes():
     )
     assert arrays.input_shape == (3, 5, 6)
     assert arrays.num_classes == 3
+
+
+def test_the_registry_and_its_package_need_no_torch(python):
+    done = python(
+        "-c",
+        "import sys; sys.modules['torch'] = None; import gradlex.data as data; "
+        "print(data.dataset_info('svhn').name, data.OWN.name, data.Arrays.__name__, 'make_samples' in dir(data))",
+    )
+    assert (done.stdout.strip(), done.stderr) == ("svhn your own Arrays True", "")

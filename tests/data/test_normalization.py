@@ -75,7 +75,7 @@ def test_normalised_bytes_have_mean_0_and_deviation_1():
     assert (normal.std(dim=(0, 2, 3)) - 1).abs().max() < 1e-4
 
 
-def test_bytes_and_the_same_pictures_from_0_to_1_are_normalised_alike():
+def test_bytes_and_the_same_images_from_0_to_1_are_normalised_alike():
     x = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16)
     normalization = Normalization(mean=(0.4,), std=(0.2,))
     torch.testing.assert_close(normalization.apply(x), normalization.apply(x / 255))

@@ -96,11 +96,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Gr
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset for the command: 96 pictures (4, 4) of 3 classes."""
+    """A dataset for the command: 96 images (4, 4) of 3 classes."""
     rng = np.random.default_rng(2)
     y = rng.integers(0, 3, 96)
     x = (60 * y[:, None, None] + rng.integers(0, 130, (96, 4, 4))).astype(np.uint8)
-    path = tmp_path_factory.mktemp("data") / "pictures.npz"
+    path = tmp_path_factory.mktemp("data") / "images.npz"
     np.savez(path, x_train=x[:72], y_train=y[:72], x_test=x[72:], y_test=y[72:])
     return path
 

@@ -1,6 +1,6 @@
 """One of three ranks on what they take for two machines: `python machines.py RANK FOLDER`.
 
-The second machine has one rank, more processors, bfloat16 of its own, and does not see the run folder.
+The second machine has one rank, more CPUs, bfloat16 of its own, and does not see the run folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.distributed import FileStore
 
 import gradlex
-from gradlex import InputError, Recipe
+from gradlex import InputError, Parent, Recipe
 from gradlex.data import ArraySamples
 from gradlex.runs import _resolve, _resources
 
@@ -52,10 +52,13 @@ def note(name: str, found: Any) -> None:
     torch.save(found, FOLDER / f"{name}-{RANK}.pt")
 
 
-def note_copies(record: object) -> None:
+def note_copies(parent: Parent, before: Parent, candidates: object) -> Parent:
+    """A promotion step, since callbacks are rank 0's alone."""
     gc.collect()
     samples = [found for found in gc.get_objects() if type(found) is ArraySamples]
-    note("shared", [found._x.is_shared() for found in samples])
+    copies = {found._x.data_ptr(): found._x.is_shared() for found in samples}
+    note("shared", list(copies.values()))
+    return parent
 
 
 def train(name: str, recipe: Recipe, **how: Any) -> None:
@@ -72,14 +75,14 @@ def refusal(given: tuple[Tensor, Tensor]) -> str | None:
 
 
 def main() -> None:
-    _resources.processors = lambda: (4, 16)[MACHINE]
+    _resources.cpus = lambda: (4, 16)[MACHINE]
     _resolve.native_bfloat16 = lambda device: MACHINE == 1
     store = FileStore(str(FOLDER / "meeting"), 3)
     dist.init_process_group("gloo", store=store, rank=RANK, world_size=3, timeout=timedelta(seconds=60))
     places = {"GROUP_RANK": MACHINE, "LOCAL_RANK": RANK % 2, "LOCAL_WORLD_SIZE": 2 - MACHINE}
     os.environ.update({name: str(value) for name, value in places.items()})
     out = FOLDER / ("run" if MACHINE == 0 else "unseen")
-    train("first", RECIPE, out=out, callback=note_copies)
+    train("first", RECIPE, out=out, promotion_steps=[note_copies])
     note("environment", json.loads((FOLDER / "run" / "environment.json").read_text()))
 
     x, y = data()

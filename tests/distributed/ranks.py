@@ -23,7 +23,7 @@ from gradlex import InputError, Recipe
 from gradlex.data import ArraySamples, crop_flip
 from gradlex.engine import DistributedTeam, PopulationEngine, Worker
 from gradlex.runs import resolve_method
-from gradlex.selection import SELECTIONS, bind
+from gradlex.selection import bind
 from gradlex.tasks import Classification
 
 CPU = torch.device("cpu")
@@ -50,6 +50,21 @@ class Masked(nn.Module):
         if self.training:
             self.steps += 1
         return self.head(self.drop(self.norm(self.conv(x)).relu().flatten(1) * self.mask))
+
+
+class Skipping(Masked):
+    """Leaves out a branch at random, on each process for itself, as stochastic depth does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch, self.rest = nn.Linear(128, 3), nn.Linear(128, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = super().forward(x)
+        chance = float(torch.rand(())) if self.training else 0.9
+        if chance > 0.3:
+            outputs = outputs + self.branch(x.flatten(1).repeat(1, 4))
+        return outputs + self.rest(x.flatten(1).repeat(1, 4)) if chance > 0.6 else outputs
 
 
 def plain() -> nn.Module:
@@ -92,7 +107,8 @@ BASE = Recipe(
     momentum="reset",
 )
 ADAM = BASE.replace(optimizer="adamw", lr=0.01, momentum="inherit")
-SMOOTH = BASE.replace(generations=2, lr=0.05, case_error="loss", on_all_fail="survive")
+LOSSES = {"case_error": "loss"}
+SMOOTH = BASE.replace(generations=2, lr=0.05, task_options=LOSSES)
 
 TRIALS = {
     "reset": Trial(BASE, (2, 3, 4)),
@@ -100,15 +116,20 @@ TRIALS = {
     "adamw": Trial(ADAM, (2, 3, 4)),
     "bfloat16": Trial(BASE.replace(precision="bfloat16"), (2, 4)),
     "2 threads": Trial(BASE.replace(threads=2, batch_size=32), (2,)),
-    "memory": Trial(BASE.replace(selection="informed-lexicase", refresh=2, share=0.3, generations=4), (2, 3)),
-    "5 candidates": Trial(BASE.replace(population=5, selection="lexicase", case_error="loss"), (2, 4)),
+    "memory": Trial(
+        BASE.replace(
+            selection="informed-lexicase", selection_options={"refresh": 2, "share": 0.3}, generations=4
+        ),
+        (2, 3),
+    ),
+    "5 candidates": Trial(BASE.replace(population=5, selection="lexicase", task_options=LOSSES), (2, 4)),
     "dalex": Trial(BASE.replace(selection="dalex"), (3,)),
     "offload": Trial(ADAM, (2,), offload=True),
-    # More ranks than candidates. Batches of 10 and 9 do not divide by 4 or 2. The last batch of 91 samples is a
-    # single one and joins the batch before it; of 83 it is 3, fewer than two for each process.
+    # More ranks than candidates. Batches of 10 and 9 do not divide by 4 or 2; one of 3 is fewer than two for each of
+    # two processes.
     "1 candidate, together": Trial(SMOOTH.replace(population=1, batch_size=10), (2, 4), plain),
-    "1 candidate, 83 samples": Trial(
-        SMOOTH.replace(population=1, batch_size=10, momentum="inherit"), (2, 4), plain, samples=83
+    "1 candidate, batches of 3": Trial(
+        SMOOTH.replace(population=1, batch_size=3, momentum="inherit"), (2, 4), plain, samples=41
     ),
     "2 candidates, together": Trial(
         SMOOTH.replace(population=2, batch_size=9, momentum="inherit"), (4,), plain, whole=True
@@ -116,6 +137,8 @@ TRIALS = {
     "2 candidates with a layer to spare": Trial(
         SMOOTH.replace(population=2, momentum="inherit"), (2, 4), spare
     ),
+    "1 candidate that skips": Trial(BASE.replace(population=1, momentum="inherit"), (2,), Skipping),
+    "2 candidates that skip": Trial(BASE.replace(population=2), (4,), Skipping),
     "1 candidate with batch norm": Trial(BASE.replace(population=1, batch_size=10), (2,)),
 }
 
@@ -130,20 +153,18 @@ def data(trial: Trial) -> ArraySamples:
 
 def compute(trial: Trial, team: DistributedTeam | None = None) -> dict[str, Any]:
     """Records, final state, optimizer and memory of one run."""
-    recipe = resolve_method(trial.recipe, CPU)
+    task = Classification(**trial.recipe.task_options)
+    recipe = resolve_method(trial.recipe, task)
     worker = Worker(
         seeded(trial.network),
         data(trial),
-        Classification(recipe.case_error),
+        task,
         recipe,
         CPU,
         parallel=team.parallel if team else None,
         offload=trial.offload,
     )
-    select = bind(
-        recipe.selection,
-        **{option: getattr(recipe, option) for option in SELECTIONS[recipe.selection].options},
-    )
+    select = bind(recipe.selection, **recipe.selection_options)
     tables: list[Tensor] = []
 
     def watched(cases: Any, errors: Any, rng: Any) -> Any:

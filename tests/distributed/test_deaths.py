@@ -12,7 +12,7 @@ from multiprocessing import Pipe
 import pytest
 
 from gradlex import RunError
-from gradlex.runs._local_workers import _check
+from gradlex.runs._local_workers import _check, _Worker
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_failing_candidate_is_told_with_its_generation_and_not_what_follows_fr
 
 
 def test_a_worker_killed_by_the_system_ends_the_run(failing):
-    assert_failed(*failing["Killed"], "gradlex: a worker was killed (SIGKILL)")
+    assert_failed(*failing["Killed"], "gradlex: worker 2 was killed (SIGKILL)")
 
 
 def test_a_failure_in_one_process_of_a_candidate_is_told_as_it_was(failing):
@@ -90,8 +90,8 @@ class Ended:
     [
         ([(75, None), (1, (2.0, "the cause")), (1, (3.0, "what follows"))], "the cause"),
         ([(1, (3.0, "what follows")), (75, None), (1, (2.0, "the cause"))], "the cause"),
-        ([(75, None), (None, None), (-9, None)], "was killed (SIGKILL)"),
-        ([(0, None), (-11, None)], "exit code -11"),
+        ([(75, None), (None, None), (-9, None)], "worker 3 was killed (SIGKILL)"),
+        ([(0, None), (-11, None)], "worker 2 ended unexpectedly with exit code -11"),
         ([(75, None), (0, None)], "lost its connection"),
         ([(0, None), (None, None)], None),
     ],
@@ -104,7 +104,7 @@ def test_of_all_that_went_wrong_the_cause_is_told(workers, told):
             theirs.send(report)
         if code is not None:
             theirs.close()
-        others.append((Ended(code), ours))
+        others.append(_Worker(rank=len(others) + 1, process=Ended(code), reports=ours, lifeline=theirs))
     if told is None:
         _check(others)
     else:

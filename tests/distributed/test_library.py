@@ -52,8 +52,8 @@ def test_workers_on_one_machine_share_one_copy_of_the_data(folder):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("lambda", "several workers need a model, data and augmentation that can be pickled"),
-        ("local class", "several workers need a model, data and augmentation that can be pickled"),
+        ("lambda", "several workers need a model, data, task and functions that can be pickled"),
+        ("local class", "several workers need a model, data, task and functions that can be pickled"),
         ("uneven", "4 processes cannot be shared out evenly among 3 candidates"),
     ],
 )
@@ -70,10 +70,10 @@ def test_training_leaves_the_environment_as_it_was(folder):
     assert after == before
 
 
-def test_a_process_group_of_the_callers_that_knows_accelerators_only_is_refused(pictures, tiny_cnn, small):
+def test_a_process_group_of_the_callers_that_knows_accelerators_only_is_refused(images, tiny_cnn, small):
     dist.init_process_group("cuda:gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         with pytest.raises(InputError, match=r"cuda:gloo, has no backend .*'cpu:gloo,cuda:nccl'"):
-            gradlex.train(tiny_cnn(), pictures, small)
+            gradlex.train(tiny_cnn(), images, small)
     finally:
         dist.destroy_process_group()

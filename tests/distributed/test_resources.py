@@ -1,21 +1,22 @@
-"""How many workers and threads: a rule from processors, devices, population and network."""
+"""How many workers and threads: a rule from CPUs, devices, population and network."""
 
 from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gradlex import InputError, Recipe
 from gradlex.runs import _resources
-from gradlex.runs._members import choose_processes, refuse_processes
+from gradlex.runs._launch import check_workers, choose_processes
 from gradlex.runs._resources import SMALL_NETWORK, choose_threads, choose_workers
 
 
 @pytest.mark.parametrize(
-    ("asked", "population", "threads", "device", "processors", "gpus", "expected"),
+    ("asked", "population", "threads", "device", "cpus", "gpus", "expected"),
     [
         ("auto", 4, "auto", "cpu", 8, 0, 4),
         ("auto", 4, "auto", "cpu", 2, 0, 2),
@@ -35,16 +36,16 @@ from gradlex.runs._resources import SMALL_NETWORK, choose_threads, choose_worker
     ],
 )
 def test_workers_are_candidates_up_to_the_places_to_compute_and_an_asked_number_stays(
-    asked, population, threads, device, processors, gpus, expected, monkeypatch
+    asked, population, threads, device, cpus, gpus, expected, monkeypatch
 ):
-    monkeypatch.setattr(_resources, "processors", lambda: processors)
+    monkeypatch.setattr(_resources, "cpus", lambda: cpus)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     recipe = Recipe(population=population, threads=threads)
-    assert choose_workers(asked, recipe, torch.device(device)).number == expected
+    assert choose_workers(asked, recipe, torch.device(device)) == expected
 
 
 @pytest.mark.parametrize(
-    ("threads", "multiply_adds", "population", "device", "processors", "expected"),
+    ("threads", "multiply_adds", "population", "device", "cpus", "expected"),
     [
         ("auto", 1e6, 1, "cpu", 16, 2),
         ("auto", 1e6, 1, "cpu", 1, 1),
@@ -60,49 +61,25 @@ def test_workers_are_candidates_up_to_the_places_to_compute_and_an_asked_number_
         (3, 1e9, 1, "cpu", 16, 3),
     ],
 )
-def test_threads_are_the_processors_shared_out_and_at_most_two_for_a_small_network(
-    threads, multiply_adds, population, device, processors, expected, monkeypatch
+def test_threads_are_the_cpus_shared_out_and_at_most_two_for_a_small_network(
+    threads, multiply_adds, population, device, cpus, expected, monkeypatch
 ):
-    monkeypatch.setattr(_resources, "processors", lambda: processors)
+    monkeypatch.setattr(_resources, "cpus", lambda: cpus)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     recipe = Recipe(population=population, threads=threads)
-    assert choose_threads(recipe, multiply_adds, torch.device(device)).number == expected
+    assert choose_threads(recipe, multiply_adds, torch.device(device)) == expected
 
 
-def test_workers_that_are_told_share_the_processors(monkeypatch):
-    monkeypatch.setattr(_resources, "processors", lambda: 8)
+def test_workers_that_are_given_share_the_cpus(monkeypatch):
+    monkeypatch.setattr(_resources, "cpus", lambda: 8)
     cpu = torch.device("cpu")
-    found = [choose_threads(Recipe(population=4), 1e9, cpu, workers) for workers in (1, 2)]
-    assert found == [(8, "8 processor(s) for the 1 worker(s)"), (4, "8 processor(s) for the 2 worker(s)")]
-
-
-SHARED = "8 processor(s) for the {} worker(s) of auto"
-
-
-@pytest.mark.parametrize(
-    ("workers", "threads", "device", "why"),
-    [
-        ("auto", "auto", "cpu", ("4 candidate(s), 8 processor(s)", SHARED.format(4))),
-        (1, "auto", "cpu", ("as asked for", SHARED.format(4))),
-        ("auto", 3, "cpu", ("4 candidate(s), 8 processor(s), 3 threads each", "as the recipe has it")),
-        ("auto", "auto", "cuda", ("4 candidate(s), 2 CUDA device(s)", SHARED.format(2))),
-        ("auto", "auto", "cuda:1", ("cuda:1 is one device", SHARED.format(1))),
-    ],
-)
-def test_each_choice_comes_with_its_reason(workers, threads, device, why, monkeypatch):
-    monkeypatch.setattr(_resources, "processors", lambda: 8)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    recipe, place = Recipe(population=4, threads=threads), torch.device(device)
-    assert (choose_workers(workers, recipe, place).why, choose_threads(recipe, 1e9, place).why) == why
-    if threads == "auto":
-        small = choose_threads(recipe, 1e6, place).why
-        assert small == f"{why[1]}, at most 2 for a small network"
+    assert [choose_threads(Recipe(population=4), 1e9, cpu, workers) for workers in (1, 2)] == [8, 4]
 
 
 @pytest.mark.parametrize(
     ("workers", "device", "told"),
     [
-        (3, "cuda", "3 workers are too many for the 2 CUDA device(s)"),
+        (3, "cuda", "3 workers are too many for the 2 CUDA devices"),
         (2, "cuda:1", "2 workers cannot share the one device cuda:1: use one worker, or --device cuda"),
         (2, "cuda", None),
         (1, "cuda:1", None),
@@ -117,15 +94,15 @@ def test_workers_without_a_device_of_their_own_are_refused(workers, device, told
             monkeypatch.setenv(name, str(value))
     expected = nullcontext() if told is None else pytest.raises(InputError, match=re.escape(told))
     with expected:
-        refuse_processes(6, workers, torch.device(device))
+        check_workers(6, workers, torch.device(device))
 
 
 def test_torchrun_says_how_many_workers_the_whole_run_has_and_another_number_is_refused(monkeypatch):
     for name, value in {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
+    problem = SimpleNamespace(recipe=Recipe(population=4), device=torch.device("cpu"))
     for asked in ("auto", 4):
-        assert choose_processes(asked, Recipe(), torch.device("cpu")) == (4, "as started by torchrun")
-    with pytest.raises(
-        InputError, match=re.escape("2 worker(s) are asked for, but torchrun has started the 4")
-    ):
-        choose_processes(2, Recipe(), torch.device("cpu"))
+        assert choose_processes(asked, problem) == 4
+    told = "2 workers were asked for, but torchrun has started 4 for this run: leave workers out"
+    with pytest.raises(InputError, match=re.escape(told)):
+        choose_processes(2, problem)

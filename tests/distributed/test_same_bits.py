@@ -91,12 +91,18 @@ def test_the_cases_split_within_a_group_are_the_whole_table(found):
             torch.testing.assert_close(table, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_group_with_batch_norm_agrees_on_its_buffers(found, same):
-    name = "1 candidate with batch norm"
-    first, other, alone = (found(f"{name}-{place}") for place in ("2-0", "2-1", "alone"))
-    assert same(first["state"], other["state"])
-    assert first["records"] == other["records"]
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("1 candidate with batch norm", 2), ("1 candidate that skips", 2), ("2 candidates that skip", 4)],
+)
+def test_a_group_with_batch_norm_or_random_branches_agrees_on_its_candidate(name, size, found, same):
+    alone, first = found(f"{name}-alone"), found(f"{name}-{size}-0")
+    assert len(first["records"]) == len(alone["records"])
     assert first["state"]["steps"] == alone["state"]["steps"]
+    for rank in range(1, size):
+        other = found(f"{name}-{size}-{rank}")
+        assert same(first["state"], other["state"])
+        assert first["records"] == other["records"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -45,17 +46,19 @@ def test_arrays_go_where_there_is_room(shared, temporary, expected, free):
 
 
 def test_workers_that_are_asked_for_are_refused_before_anything_is_written(
-    free, pictures, tiny_cnn, small, tmp_path
+    free, images, tiny_cnn, small, tmp_path
 ):
     free(1000)
     with pytest.raises(InputError, match=r"/dev/shm has 0.0 MB free, .* or use one worker"):
-        gradlex.train(tiny_cnn(), pictures, small, workers=2, out=tmp_path / "run")
+        gradlex.train(tiny_cnn(), images, small, workers=2, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_auto_takes_one_worker_and_says_why(free, monkeypatch, capsys, tmp_path):
     free(1000)
-    monkeypatch.setattr(_resources, "processors", lambda: 2)
+    monkeypatch.setattr(_resources, "cpus", lambda: 2)
     words = ("--model", "mlp", "--width", "0.1", "--train-size", "60", "--generations", "1")
     main(["train", *words, "--out", str(tmp_path / "run")])
-    assert "1 worker(s) (/dev/shm has 0.0 MB free, several workers need " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "; 1 worker x " in out
+    assert re.search(r"note: /dev/shm has 0.0 MB free, several workers need .* MB: training with one\.", out)

@@ -51,7 +51,7 @@ def test_torchrun_gives_the_bits_of_one_process_and_rank_0_alone_writes(train, t
     assert json.loads((two / "environment.json").read_text())["workers"] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "two"]
     for group in (serial, launched):
-        assert group.out.count("run folder: ") == group.out.count("test accuracy") == 1
+        assert group.out.count("run folder: ") == group.out.count("test: accuracy") == 1
     assert len(launched.out.splitlines()) == len(serial.out.splitlines())
 
 
@@ -59,19 +59,31 @@ def test_a_rank_that_fails_under_torchrun_ends_all_of_them(train, tmp_path):
     group = train(TORCHRUN, "Asked", tmp_path / "run")
     assert group.wait() == 1
     assert (
-        "gradlex: asking candidates [1] of generation 0 about cases failed: KeyError: 'no such case'"
+        "gradlex: the evaluation of candidates [1] of generation 0 on cases failed: KeyError: 'no such case'"
         in group.err
     )
     assert not (tmp_path / "run" / "result.json").exists()
 
 
-def test_ranks_of_one_machine_map_one_copy_of_the_data(start, tmp_path):
+@pytest.fixture(scope="module")
+def noted(start, tmp_path_factory):
+    """What memory_maps.py leaves behind under torchrun with two ranks."""
+    folder = tmp_path_factory.mktemp("noted")
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    group = start(*launcher, "mapped.py", str(tmp_path))
+    group = start(*launcher, "memory_maps.py", folder)
     assert group.wait() == 0, group.err
-    first, other = ((tmp_path / f"rank{rank}").read_text().splitlines() for rank in (0, 1))
+    return folder
+
+
+def test_a_callback_is_called_on_rank_0_only(noted):
+    called = (noted / "called").read_text().splitlines()
+    assert called == ["rank 0: start", "rank 0: generation 0", "rank 0: end finished"]
+
+
+def test_ranks_of_one_machine_map_one_copy_of_the_data(noted):
+    first, other = ((noted / f"rank{rank}").read_text().splitlines() for rank in (0, 1))
     assert len(first) == 2  # the training and the test samples
     assert first == other
     assert all(line.endswith("(deleted)") for line in first)
     for rank in (0, 1):
-        assert json.loads((tmp_path / f"copies{rank}").read_text()) == [True, True]  # none is a rank's own
+        assert json.loads((noted / f"copies{rank}").read_text()) == [True, True]  # none is a rank's own

@@ -1,6 +1,6 @@
-"""Selection never sees an augmented picture.
+"""Selection never sees an augmented image.
 
-The network knows every picture, and augmentation turns each into one of the other class. Seen clean, all cases are
+The network knows every image, and augmentation turns each into one of the other class. Seen clean, all cases are
 solved by all candidates and selection runs through them; seen augmented, the first case would end it.
 """
 
@@ -26,7 +26,7 @@ def test_selection_sees_arrays_as_they_are(signs, sign_net):
     run = gradlex.train(sign_net, signs, RECIPE, augment=lambda batch, rng: -batch)
     assert through_all_cases(run)
     assert all(loss > 5 for record in run.generations for loss in record.losses)  # SubGD saw them negated
-    assert run.result["train_accuracy"] == 1
+    assert run.train["accuracy"] == 1
 
 
 class Negated(Dataset):
@@ -44,7 +44,7 @@ def test_selection_sees_the_clean_view_of_a_dataset(signs, sign_net):
     run = gradlex.train(sign_net, Negated(*signs), RECIPE, clean=TensorDataset(*signs))
     assert through_all_cases(run)
     assert all(loss > 5 for record in run.generations for loss in record.losses)
-    assert run.result["train_accuracy"] == 1
+    assert run.train["accuracy"] == 1
 
 
 def test_the_batch_augmentation_of_a_dataset_is_not_for_selection_either(signs, sign_net):
@@ -59,7 +59,7 @@ def test_the_proof_would_notice_an_augmented_case(signs, sign_net):
 
 def test_evaluation_on_test_samples_is_clean_too(signs, sign_net):
     run = gradlex.train(sign_net, signs, RECIPE, test=signs, augment=lambda batch, rng: -batch)
-    assert [record.evaluation.accuracy for record in run.generations] == [1.0] * 3
+    assert [record.test["accuracy"] for record in run.generations] == [1.0] * 3
 
 
 def test_a_clean_view_of_another_length_is_refused(signs, sign_net):

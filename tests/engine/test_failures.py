@@ -16,8 +16,8 @@ from gradlex.randomness import stream
 
 
 @pytest.mark.parametrize("method", ["lexicase", "random", "tournament", "dalex"])
-def test_a_diverged_candidate_is_dropped_and_the_run_goes_on(method, pictures, tiny_cnn, small, tmp_path):
-    x, y = pictures
+def test_a_diverged_candidate_is_dropped_and_the_run_goes_on(method, images, tiny_cnn, small, tmp_path):
+    x, y = images
     x = x.clone()
     x[0] = 99.0
 
@@ -44,41 +44,43 @@ def test_weights_that_are_not_finite_count_as_diverged_though_the_loss_is_finite
         gradlex.train(sign_net, (1e3 * signs[0], 1 - signs[1]), recipe)
 
 
-def test_when_all_diverge_the_error_names_the_generation_and_the_rate(pictures, tiny_cnn, small, tmp_path):
+def test_when_all_diverge_the_error_names_the_generation_and_the_rate(images, tiny_cnn, small, tmp_path):
     with pytest.raises(RunError, match=r"every candidate of generation 0 diverged.* 1e\+30: .*smaller lr"):
-        gradlex.train(tiny_cnn(), pictures, small.replace(lr=1e30), out=tmp_path / "run")
+        gradlex.train(tiny_cnn(), images, small.replace(lr=1e30), out=tmp_path / "run")
     assert not (tmp_path / "run" / "result.json").exists()
 
 
-def test_when_all_diverge_later_that_generation_and_its_rate_are_named(pictures, tiny_cnn, small):
+def test_when_all_diverge_later_that_generation_and_its_rate_are_named(images, tiny_cnn, small):
     done = []
+
+    class Noting(gradlex.Callback):
+        def on_generation(self, run, record):
+            done.append(record.generation)
 
     def poison(batch, rng):
         return batch * torch.nan if len(done) == 2 else batch
 
     recipe = small.replace(generations=4, lr=0.04)
     with pytest.raises(RunError, match=r"generation 2 diverged.*rate 0\.02:"):
-        gradlex.train(tiny_cnn(), pictures, recipe, augment=poison, callback=done.append)
-    assert [record.generation for record in done] == [0, 1]
+        gradlex.train(tiny_cnn(), images, recipe, augment=poison, callbacks=[Noting()])
+    assert done == [0, 1]
 
 
-def test_an_outer_step_that_overflows_is_named_and_its_parent_is_not_saved(
-    pictures, tiny_cnn, small, tmp_path
-):
+def test_an_outer_step_that_overflows_is_named_and_its_parent_is_not_saved(images, tiny_cnn, small, tmp_path):
     recipe = small.replace(generations=4, outer_lr=1e45, outer_momentum=0.5)
     with pytest.raises(
         RunError,
-        match=r"outer step after generation 0 .*outer_lr 1e\+45 and outer_momentum 0\.5: train with smaller",
+        match=r"outer step after generation 0 .*outer_lr 1e\+45 and outer_momentum 0\.5: use smaller",
     ):
-        gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path / "run")
+        gradlex.train(tiny_cnn(), images, recipe, out=tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoint").exists()
     assert not (tmp_path / "run" / "generations.jsonl").exists()
 
 
-def test_when_all_diverge_after_an_outer_step_its_numbers_are_named_too(pictures, tiny_cnn, small):
+def test_when_all_diverge_after_an_outer_step_its_numbers_are_named_too(images, tiny_cnn, small):
     recipe = small.replace(generations=4, outer_lr=1e30)
     with pytest.raises(RunError, match=r"generation 1 diverged.*a smaller lr, outer_lr or outer_momentum"):
-        gradlex.train(tiny_cnn(), pictures, recipe)
+        gradlex.train(tiny_cnn(), images, recipe)
 
 
 class Fragile(nn.Module):
@@ -103,14 +105,14 @@ class Fragile(nn.Module):
     ("breaks_at", "told"), [(1, "candidate 0 of generation 0"), (9 + 5, "candidate 1 of generation 1")]
 )
 def test_a_model_that_fails_in_the_middle_is_told_with_candidate_and_generation(
-    breaks_at, told, pictures, small, tmp_path, monkeypatch
+    breaks_at, told, images, small, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(Fragile, "steps", 0)
     monkeypatch.setattr(Fragile, "breaks_at", breaks_at)
     with pytest.raises(
         RunError, match=f"{told} failed: ZeroDivisionError: the third wheel came off .*test_failures"
     ) as caught:
-        gradlex.train(Fragile(), pictures, small.replace(batch_size=6), out=tmp_path / "run")
+        gradlex.train(Fragile(), images, small.replace(batch_size=6), out=tmp_path / "run")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert not (tmp_path / "run" / "result.json").exists()
 
@@ -136,10 +138,16 @@ def test_a_network_that_answers_nan_fails_its_cases(case_error, signs, small):
     x, y = signs
     x = x.clone()
     x[0] = -2.0
-    recipe = small.replace(generations=1, case_error=case_error, on_all_fail="survive", lr=0.5, population=2)
+    recipe = small.replace(
+        generations=1,
+        task_options={"case_error": case_error},
+        selection_options={"on_all_fail": "survive"},
+        lr=0.5,
+        population=2,
+    )
     run = gradlex.train(AnswersNaN(), (x, y), recipe)
     subsets = split(40, 2, stream(recipe.seed, "split", 0))
     (healthy,) = (index for index, subset in enumerate(subsets) if 0 not in subset)
     assert None not in run.generations[0].losses
     assert run.generations[0].selected == healthy
-    assert np.isfinite(run.result["train_loss"])
+    assert np.isfinite(run.train["loss"])

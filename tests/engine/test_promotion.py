@@ -12,6 +12,7 @@ import torch
 import gradlex
 from gradlex.data import ArraySamples
 from gradlex.engine import PopulationEngine, Worker
+from gradlex.population import steps_of
 from gradlex.selection import Choice, promoting, selection_probabilities
 from gradlex.tasks import Classification
 
@@ -27,7 +28,7 @@ class Seen:
     """An engine that keeps a copy of every generation's candidates, and the parent they started from."""
 
     def __init__(self, worker):
-        self.inner = PopulationEngine(worker)
+        self.inner = PopulationEngine(worker, steps=steps_of(worker.recipe))
         self.num_samples, self.num_cases = self.inner.num_samples, self.inner.num_cases
         self.generations, self.parents = [], []
 
@@ -56,11 +57,11 @@ def mean(weights, tensors):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.parametrize("promotion", ["average", "expected", "survivors"])
-def test_the_parent_is_the_weighted_mean_of_the_candidates(promotion, optimizer, pictures, tiny_cnn, small):
+def test_the_parent_is_the_weighted_mean_of_the_candidates(promotion, optimizer, images, tiny_cnn, small):
     recipe = small.replace(momentum="inherit", optimizer=optimizer, lr=0.02)
-    options = {"promotion_depth": 3} if promotion == "survivors" else {}
-    select = promoting(promotion, "lexicase", on_all_fail="survive", **options)
-    seen, generations = evolved(tiny_cnn, pictures, recipe, select)
+    depth = {"depth": 3} if promotion == "survivors" else {}
+    select = promoting(promotion, "lexicase", options={"on_all_fail": "survive", **depth})
+    seen, generations = evolved(tiny_cnn, images, recipe, select)
     mixed = 0
     for candidates, generation in zip(seen.generations, generations, strict=True):
         weights, largest = generation.choice.weights, candidates[generation.choice.index]
@@ -81,10 +82,10 @@ def test_the_parent_is_the_weighted_mean_of_the_candidates(promotion, optimizer,
     assert mixed
 
 
-def test_expected_weighs_by_the_chances_of_the_candidates_errors(pictures, tiny_cnn, small):
+def test_expected_weighs_by_the_chances_of_the_candidates_errors(images, tiny_cnn, small):
     select = promoting("expected", "lexicase")
-    seen, generations = evolved(tiny_cnn, pictures, small, select)
-    x, y = pictures
+    seen, generations = evolved(tiny_cnn, images, small, select)
+    x, y = images
     for candidates, generation in zip(seen.generations, generations, strict=True):
         rows = []
         for index in range(3):
@@ -98,11 +99,11 @@ def test_expected_weighs_by_the_chances_of_the_candidates_errors(pictures, tiny_
 
 
 @pytest.mark.parametrize("momentum", ["inherit", "reset"])
-def test_one_candidate_makes_all_promotions_equal(momentum, pictures, tiny_cnn, small, same):
+def test_one_candidate_makes_all_promotions_equal(momentum, images, tiny_cnn, small, same):
     recipe = small.replace(population=1, momentum=momentum)
-    runs = [gradlex.train(tiny_cnn(), pictures, recipe.replace(promotion=name)) for name in PROMOTIONS]
+    runs = [gradlex.train(tiny_cnn(), images, recipe.replace(promotion=name)) for name in PROMOTIONS]
     sgd = [
-        gradlex.train(tiny_cnn(), pictures, recipe.replace(promotion=name, selection="sgd", momentum=None))
+        gradlex.train(tiny_cnn(), images, recipe.replace(promotion=name, selection="sgd", momentum=None))
         for name in PROMOTIONS
     ]
     for run in (*runs[1:], *(sgd if momentum == "inherit" else ())):
@@ -118,16 +119,16 @@ def the_second(cases, errors, rng):
     return Choice(index=1, reason="told")
 
 
-def test_one_hot_weights_are_the_winner(pictures, tiny_cnn, small, same):
+def test_one_hot_weights_are_the_winner(images, tiny_cnn, small, same):
     recipe = small.replace(momentum="inherit")
-    (_, found), (_, expected) = (evolved(tiny_cnn, pictures, recipe, s) for s in (one_hot, the_second))
+    (_, found), (_, expected) = (evolved(tiny_cnn, images, recipe, s) for s in (one_hot, the_second))
     assert same(found[-1].parent.state, expected[-1].parent.state)
     for name, values in expected[-1].parent.optimizer.items():
         assert same(found[-1].parent.optimizer[name], values)
 
 
-def test_the_average_of_identical_candidates_is_that_candidate_bit_for_bit(pictures, tiny_cnn, small):
-    worker = worker_of(tiny_cnn(), pictures, small.replace(momentum="inherit"))
+def test_the_average_of_identical_candidates_is_that_candidate_bit_for_bit(images, tiny_cnn, small):
+    worker = worker_of(tiny_cnn(), images, small.replace(momentum="inherit"))
     engine = PopulationEngine(worker)
     candidates = engine.train(worker.first_parent(), np.array_split(np.arange(50), 3), 0.1)
     own = candidates._own
@@ -141,8 +142,8 @@ def test_the_average_of_identical_candidates_is_that_candidate_bit_for_bit(pictu
         assert torch.equal(parent.optimizer[name]["momentum_buffer"], values["momentum_buffer"])
 
 
-def test_the_mean_lies_where_the_largest_candidate_lay(pictures, tiny_cnn, small):
-    worker = worker_of(tiny_cnn(), pictures, small)
+def test_the_mean_lies_where_the_largest_candidate_lay(images, tiny_cnn, small):
+    worker = worker_of(tiny_cnn(), images, small)
     candidates = PopulationEngine(worker).train(worker.first_parent(), np.array_split(np.arange(50), 3), 0.1)
     places = {name: tensor.data_ptr() for name, tensor in candidates._own[1].state.items()}
     parent = candidates.promote(Choice(index=1, reason="told", weights={0: 0.2, 1: 0.5, 2: 0.3}))
@@ -150,19 +151,19 @@ def test_the_mean_lies_where_the_largest_candidate_lay(pictures, tiny_cnn, small
     assert candidates._own == {}
 
 
-def test_the_size_of_the_pieces_changes_no_bit(pictures, tiny_cnn, small, same, monkeypatch):
+def test_the_size_of_the_pieces_changes_no_bit(images, tiny_cnn, small, same, monkeypatch):
     recipe = small.replace(
         promotion="average", momentum="inherit", generations=3, outer_lr=0.7, outer_momentum=0.6, ema=0.8
     )
-    whole = gradlex.train(tiny_cnn(), pictures, recipe)
+    whole = gradlex.train(tiny_cnn(), images, recipe)
     monkeypatch.setattr("gradlex.population._promotion._PIECE", 7)
-    parts = gradlex.train(tiny_cnn(), pictures, recipe)
+    parts = gradlex.train(tiny_cnn(), images, recipe)
     assert same(parts.model.state_dict(), whole.model.state_dict())
     assert same(parts.ema.state_dict(), whole.ema.state_dict())
 
 
-def test_a_diverged_candidate_has_no_part_in_the_mean(pictures, tiny_cnn, small):
-    x, y = pictures
+def test_a_diverged_candidate_has_no_part_in_the_mean(images, tiny_cnn, small):
+    x, y = images
     x = x.clone()
     x[0] = 99.0
 
@@ -180,9 +181,9 @@ def test_a_diverged_candidate_has_no_part_in_the_mean(pictures, tiny_cnn, small)
         assert all(torch.isfinite(t).all() for t in run.model.state_dict().values())
 
 
-def test_a_candidate_without_an_optimizer_state_for_a_parameter_follows_the_others(pictures, tiny_cnn, small):
+def test_a_candidate_without_an_optimizer_state_for_a_parameter_follows_the_others(images, tiny_cnn, small):
     for missing in (0, 2):
-        worker = worker_of(tiny_cnn(), pictures, small.replace(momentum="inherit"))
+        worker = worker_of(tiny_cnn(), images, small.replace(momentum="inherit"))
         candidates = PopulationEngine(worker).train(
             worker.first_parent(), np.array_split(np.arange(50), 3), 0.1
         )
@@ -195,19 +196,19 @@ def test_a_candidate_without_an_optimizer_state_for_a_parameter_follows_the_othe
 
 @pytest.mark.parametrize("promotion", PROMOTIONS)
 def test_an_outer_rate_of_one_with_hardly_a_momentum_goes_to_the_promoted_mean(
-    promotion, pictures, tiny_cnn, small, same
+    promotion, images, tiny_cnn, small, same
 ):
     """The arithmetic of the outer step, which a momentum of exactly 0 would leave out."""
     recipe = small.replace(promotion=promotion, generations=3)
-    plain = gradlex.train(tiny_cnn(), pictures, recipe)
-    other = gradlex.train(tiny_cnn(), pictures, recipe.replace(outer_momentum=1e-300))
+    plain = gradlex.train(tiny_cnn(), images, recipe)
+    other = gradlex.train(tiny_cnn(), images, recipe.replace(outer_momentum=1e-300))
     assert same(plain.model.state_dict(), other.model.state_dict())
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
-def test_the_outer_step_moves_the_parent_with_momentum(nesterov, pictures, tiny_cnn, small):
+def test_the_outer_step_moves_the_parent_with_momentum(nesterov, images, tiny_cnn, small):
     recipe = small.replace(generations=4, outer_lr=0.7, outer_momentum=0.6, outer_nesterov=nesterov)
-    seen, generations = evolved(tiny_cnn, pictures, recipe, promoting("average", "lexicase"))
+    seen, generations = evolved(tiny_cnn, images, recipe, promoting("average", "lexicase"))
     names = {name for name, _ in tiny_cnn().named_parameters()}
     velocity = None
     for parent, candidates, generation in zip(seen.parents, seen.generations, generations, strict=True):
@@ -224,14 +225,14 @@ def test_the_outer_step_moves_the_parent_with_momentum(nesterov, pictures, tiny_
             step = delta + 0.6 * speed if nesterov else speed
             assert torch.equal(found, (start + 0.7 * step).float()), name
             stored[name] = speed.float()
-        assert generation.parent.outer.keys() == names
-        assert all(torch.equal(generation.parent.outer[name], stored[name]) for name in names)
+        assert generation.parent.slots["outer"].keys() == names
+        assert all(torch.equal(generation.parent.slots["outer"][name], stored[name]) for name in names)
         velocity = stored
 
 
-def test_the_moving_average_follows_the_parents(pictures, tiny_cnn, small):
+def test_the_moving_average_follows_the_parents(images, tiny_cnn, small):
     recipe = small.replace(generations=4, ema=0.8)
-    _, generations = evolved(tiny_cnn, pictures, recipe, promoting("winner", "lexicase"))
+    _, generations = evolved(tiny_cnn, images, recipe, promoting("winner", "lexicase"))
     expected = generations[0].parent.state
     for generation in generations[1:]:
         expected = {
@@ -240,12 +241,12 @@ def test_the_moving_average_follows_the_parents(pictures, tiny_cnn, small):
             else t
             for name, t in generation.parent.state.items()
         }
-        assert all(torch.equal(generation.parent.ema[name], t) for name, t in expected.items())
+        assert all(torch.equal(generation.parent.slots["ema"][name], t) for name, t in expected.items())
 
 
-def test_the_moving_average_has_no_part_in_the_run(pictures, tiny_cnn, small, same):
-    plain = gradlex.train(tiny_cnn(), pictures, small)
-    other = gradlex.train(tiny_cnn(), pictures, small.replace(ema=0.5))
+def test_the_moving_average_has_no_part_in_the_run(images, tiny_cnn, small, same):
+    plain = gradlex.train(tiny_cnn(), images, small)
+    other = gradlex.train(tiny_cnn(), images, small.replace(ema=0.5))
     assert same(plain.model.state_dict(), other.model.state_dict())
     assert plain.ema is None
     assert not same(other.ema.state_dict(), other.model.state_dict())
@@ -253,7 +254,7 @@ def test_the_moving_average_has_no_part_in_the_run(pictures, tiny_cnn, small, sa
 
 @pytest.mark.parametrize("promotion", PROMOTIONS)
 def test_starting_again_from_any_yielded_parent_continues_the_same_run(
-    promotion, pictures, tiny_cnn, small, same
+    promotion, images, tiny_cnn, small, same
 ):
     recipe = small.replace(
         generations=4, momentum="inherit", lr=0.02, outer_momentum=0.5, outer_lr=0.8, ema=0.7, recalibrate=1
@@ -261,11 +262,13 @@ def test_starting_again_from_any_yielded_parent_continues_the_same_run(
     select = promoting(promotion, "lexicase")
 
     def run(parent=None):
-        worker = worker_of(tiny_cnn(), pictures, recipe)
-        return list(gradlex.evolve(parent or worker.first_parent(), PopulationEngine(worker), select, recipe))
+        worker = worker_of(tiny_cnn(), images, recipe)
+        engine = PopulationEngine(worker, steps=steps_of(recipe))
+        return list(gradlex.evolve(parent or worker.first_parent(), engine, select, recipe))
 
     whole = run()
     for generation in whole[:-1]:
         last = run(generation.parent)[-1]
-        for part in ("state", "outer", "ema"):
-            assert same(getattr(last.parent, part), getattr(whole[-1].parent, part))
+        assert same(last.parent.state, whole[-1].parent.state)
+        for slot in ("outer", "ema"):
+            assert same(last.parent.slots[slot], whole[-1].parent.slots[slot])

@@ -11,6 +11,7 @@ from torch.optim.swa_utils import update_bn
 import gradlex
 from gradlex.data import ArraySamples
 from gradlex.engine import PopulationEngine, Worker, recalibrated
+from gradlex.population import steps_of
 from gradlex.randomness import stream
 from gradlex.selection import promoting
 from gradlex.tasks import Classification
@@ -48,15 +49,15 @@ def same_bits(one, other):
 
 
 @pytest.mark.parametrize("count", [1, 3, 99])
-def test_recalibrated_statistics_are_those_of_a_direct_computation(count, pictures, small):
-    x, _ = pictures
+def test_recalibrated_statistics_are_those_of_a_direct_computation(count, images, small):
+    x, _ = images
     model = fresh()
-    worker = worker_of(model, pictures, small)
+    worker = worker_of(model, images, small)
     state = worker.first_parent().state
     found = recalibrated(worker, state, count, generation=5)
 
     drawn = stream(small.seed, "recalibration", 5).permutation(50)[: 8 * count]
-    batches = [x[part].flatten(1) for part in np.split(drawn, range(8, len(drawn), 8))]
+    batches = [x[part].flatten(1) for part in np.array_split(drawn, -(-len(drawn) // 8))]
     normed = [(b - b.mean(0)) / (b.var(0, unbiased=False) + 1e-5).sqrt() for b in batches]
     hidden = [model.linear(b).detach().relu() for b in normed]
     for prefix, seen in (("norm", batches), ("after", hidden)):
@@ -69,12 +70,12 @@ def test_recalibrated_statistics_are_those_of_a_direct_computation(count, pictur
     for name, tensor in state.items():  # nothing else has changed, and the state itself not at all
         if not name.startswith(("norm.running", "norm.num", "after.running", "after.num")):
             assert torch.equal(found[name], tensor), name
-    assert same_bits(state, worker_of(fresh(), pictures, small).first_parent().state)
+    assert same_bits(state, worker_of(fresh(), images, small).first_parent().state)
 
 
-def test_recalibration_is_what_torch_does_for_averaged_weights(pictures, tiny_cnn, small):
-    x, _ = pictures
-    worker = worker_of(tiny_cnn(), pictures, small.replace(precision="bfloat16"))
+def test_recalibration_is_what_torch_does_for_averaged_weights(images, tiny_cnn, small):
+    x, _ = images
+    worker = worker_of(tiny_cnn(), images, small.replace(precision="bfloat16"))
     found = recalibrated(worker, worker.first_parent().state, 4, generation=2)
     twin = tiny_cnn().to(memory_format=torch.channels_last)
     drawn = stream(small.seed, "recalibration", 2).permutation(50)[:32].reshape(4, 8)
@@ -82,10 +83,10 @@ def test_recalibration_is_what_torch_does_for_averaged_weights(pictures, tiny_cn
     assert same_bits(found, twin.state_dict())
 
 
-def test_every_promotion_is_followed_by_a_recalibration_with_other_batches(pictures, tiny_cnn, small):
+def test_every_promotion_is_followed_by_a_recalibration_with_other_batches(images, tiny_cnn, small):
     recipe = small.replace(recalibrate=2)
-    worker = worker_of(tiny_cnn(), pictures, recipe)
-    engine = PopulationEngine(worker)
+    worker = worker_of(tiny_cnn(), images, recipe)
+    engine = PopulationEngine(worker, steps=steps_of(recipe))
     for generation in gradlex.evolve(worker.first_parent(), engine, promoting("average", "lexicase"), recipe):
         state = generation.parent.state
         assert state["1.num_batches_tracked"] == 2
@@ -95,7 +96,7 @@ def test_every_promotion_is_followed_by_a_recalibration_with_other_batches(pictu
         assert not torch.equal(other["1.running_mean"], state["1.running_mean"])
 
 
-def test_a_network_without_batch_norm_is_not_changed_by_recalibration(pictures, tiny_dropout, small, same):
-    plain = gradlex.train(tiny_dropout(), pictures, small)
-    other = gradlex.train(tiny_dropout(), pictures, small.replace(recalibrate=2, recalibrate_final=2))
+def test_a_network_without_batch_norm_is_not_changed_by_recalibration(images, tiny_dropout, small, same):
+    plain = gradlex.train(tiny_dropout(), images, small)
+    other = gradlex.train(tiny_dropout(), images, small.replace(recalibrate=2, recalibrate_final=2))
     assert same(plain.model.state_dict(), other.model.state_dict())

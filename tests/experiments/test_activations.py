@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from gradlex.cli import main
 from gradlex.data import load
 from gradlex.errors import InputError
 from gradlex.experiments import choose_layers, record_activations, stored_activations
-from gradlex.runs import named_problem
+from gradlex.runs import Execution, Named, make_problem
 
 TRAIN = ("train", "--train-size", "60", "--workers", "1", "--generations", "1", "--selection", "sgd")
 
@@ -54,8 +55,8 @@ def by_hand(run, count):
     """The maxima of small-cnn's first and third convolution, written out."""
     weights = safetensors.torch.load_file(run / "model.safetensors")
     scales = json.loads((run / "recipe.json").read_text())["data"]["normalization"]
-    pictures = load(Recipe(dataset="digits", train_size=60)).x_test[:count]
-    maps = torch.from_numpy((pictures / 255.0 - scales["mean"]) / scales["std"]).float().permute(0, 3, 1, 2)
+    images = load(Recipe(dataset="digits", train_size=60)).x_test[:count]
+    maps = torch.from_numpy((images / 255.0 - scales["mean"]) / scales["std"]).float().permute(0, 3, 1, 2)
     found = []
     for index, stride in enumerate((1, 2, 1)):
         maps = F.conv2d(maps, weights[f"features.{index}.0.weight"], stride=stride, padding=1)
@@ -65,7 +66,7 @@ def by_hand(run, count):
     return {"features.0": found[0], "features.2": found[2]}
 
 
-def test_activations_are_the_maxima_of_each_channel_on_the_first_test_pictures(run):
+def test_activations_are_the_maxima_of_each_channel_on_the_first_test_images(run):
     assert record_activations(run) == run / "activations.npz"
     found, expected = stored_activations(run), by_hand(run, 100)
     assert list(found) == ["features.0", "features.2"]
@@ -102,7 +103,7 @@ def test_what_is_kept_serves_without_the_weights_and_nothing_else_does(run):
     assert (run / "activations.npz").read_bytes() == kept
 
 
-def test_other_weights_and_another_number_of_pictures_are_computed_anew(run):
+def test_other_weights_and_another_number_of_images_are_computed_anew(run):
     record_activations(run)
     before = stored_activations(run)
     record_activations(run, samples=7)
@@ -110,6 +111,9 @@ def test_other_weights_and_another_number_of_pictures_are_computed_anew(run):
     weights = safetensors.torch.load_file(run / "model.safetensors")
     weights["features.0.1.bias"] += 1
     safetensors.torch.save_file(weights, run / "model.safetensors")
+    result = json.loads((run / "result.json").read_text())  # as a run that was made longer writes both
+    result["sha256"]["model.safetensors"] = sha256((run / "model.safetensors").read_bytes()).hexdigest()
+    (run / "result.json").write_text(json.dumps(result))
     record_activations(run)
     after = stored_activations(run)
     assert after["features.0"].shape == before["features.0"].shape
@@ -136,7 +140,7 @@ def test_a_network_of_plain_features_has_its_hidden_layers(tmp_path):
     assert all(values.min() == 0 for values in found.values())
 
 
-def test_a_layer_that_gives_no_features_once_a_picture_is_refused(tmp_path, monkeypatch):
+def test_a_layer_that_gives_no_features_once_an_image_is_refused(tmp_path, monkeypatch):
     (tmp_path / "odd_network.py").write_text(
         f"import sys\n\ndef make(num_classes):\n    return sys.modules[{__name__!r}].Odd(num_classes)\n"
     )
@@ -154,11 +158,11 @@ def test_a_layer_that_gives_no_features_once_a_picture_is_refused(tmp_path, monk
         record_activations(run, layers=["words"])
 
 
-def test_a_run_that_cannot_be_asked_is_refused(run, tmp_path, pictures, tiny_cnn, small):
+def test_a_run_that_cannot_be_asked_is_refused(run, tmp_path, images, tiny_cnn, small):
     with pytest.raises(InputError, match=r"holds no activations.npz"):
         stored_activations(run)
     (run / "activations.npz").write_bytes(b"no archive")
-    with pytest.raises(InputError, match=r"activations.npz cannot be read.*Remove it"):
+    with pytest.raises(InputError, match=r"activations.npz cannot be read.*Remove the file"):
         record_activations(run)
     (run / "activations.npz").unlink()
     (run / "result.json").unlink()
@@ -166,7 +170,7 @@ def test_a_run_that_cannot_be_asked_is_refused(run, tmp_path, pictures, tiny_cnn
         record_activations(run)
     with pytest.raises(InputError, match="holds no run"):
         record_activations(tmp_path)
-    gradlex.train(tiny_cnn(), pictures, small, test=pictures, out=tmp_path / "given")
+    gradlex.train(tiny_cnn(), images, small, test=images, out=tmp_path / "given")
     with pytest.raises(InputError, match="objects of its own"):
         record_activations(tmp_path / "given")
 
@@ -182,6 +186,7 @@ def test_a_run_that_cannot_be_asked_is_refused(run, tmp_path, pictures, tiny_cnn
 def test_the_default_layers_of_the_papers_networks_are_their_last_two_stages(model, layers, tmp_path):
     x, y = np.zeros((8, 32, 32, 3), dtype=np.uint8), np.arange(8) % 2
     x[::2] = 255
-    np.savez(tmp_path / "pictures.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    recipe = Recipe(dataset=str(tmp_path / "pictures.npz"), model=model, width=0.125)
-    assert choose_layers(named_problem(recipe, device=torch.device("cpu"))) == layers
+    np.savez(tmp_path / "images.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    recipe = Recipe(dataset=str(tmp_path / "images.npz"), model=model, width=0.125)
+    problem = make_problem(Named(), recipe, execution=Execution(workers=1), device=torch.device("cpu"))
+    assert choose_layers(problem) == layers

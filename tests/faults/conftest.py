@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -11,17 +12,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+import safetensors.torch
 
-from gradlex.runs import Record
+from gradlex import Callback, Record
+from gradlex.callbacks import LiveRun
 
 HERE = Path(__file__).parent
 TRAIN = (
     "train", "--model", "mlp", "--width", "0.05", "--train-size", "80", "--population", "3", "--batch-size", "16",
     "--generations", "5", "--workers", "1", "--threads", "1", "--momentum", "inherit",
 )  # fmt: skip
+
+
+BYTES = ("recipe.json", "evaluations.jsonl", "model.safetensors", "ema.safetensors")
 
 
 class Child:
@@ -56,8 +62,9 @@ class Forks:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)},
         )
+        self.temporary = folder
         assert self._server.stdout is not None
         assert self._server.stdout.readline() == "ready\n"
 
@@ -124,11 +131,8 @@ def _outcome(folder: Path) -> dict[str, Any]:
     del result["seconds"], result["peak_memory"]  # measured, not computed
     return {
         "generations": [{k: v for k, v in g.items() if not k.endswith("_seconds")} for g in generations],
-        "evaluations": (folder / "evaluations.jsonl").read_bytes(),
-        "model": (folder / "model.safetensors").read_bytes(),
-        "ema": (folder / "ema.safetensors").read_bytes() if (folder / "ema.safetensors").exists() else None,
-        "recipe": (folder / "recipe.json").read_bytes(),
         "result": result,
+        **{name: (folder / name).read_bytes() for name in BYTES if (folder / name).exists()},
     }
 
 
@@ -152,23 +156,86 @@ def contents() -> Callable[[Path], dict[str, bytes]]:
     return read
 
 
+class Calls(Callback):
+    """Calls a function with every record."""
+
+    def __init__(self, function: Callable[[Record], object]) -> None:
+        self._function = function
+
+    def on_generation(self, run: LiveRun, record: Record) -> None:
+        self._function(record)
+
+
+class Death(BaseException):
+    """Ends a run where it stands, as a crash would."""
+
+
+def _die() -> NoReturn:
+    raise Death
+
+
 @contextmanager
-def _stopped(*, after: int) -> Iterator[Callable[[Record], None]]:
-    class Stop(Exception):
-        pass
-
-    def callback(record: Record) -> None:
-        if record.generation == after:
-            raise Stop
-
-    with pytest.raises(Stop):
-        yield callback
+def _dying(*, after: int) -> Iterator[Calls]:
+    with pytest.raises(Death):
+        yield Calls(lambda record: _die() if record.generation == after else None)
 
 
 @pytest.fixture(scope="session")
-def stopped() -> Callable[..., AbstractContextManager[Callable[[Record], None]]]:
-    """A callback for `gradlex.train` that raises after a generation, and so ends the run there."""
-    return _stopped
+def calls() -> type[Calls]:
+    """Makes a callback of a function of records."""
+    return Calls
+
+
+@pytest.fixture(scope="session")
+def death() -> type[Death]:
+    return Death
+
+
+@pytest.fixture(scope="session")
+def dying() -> Callable[..., AbstractContextManager[Calls]]:
+    """A callback for `gradlex.train` that ends the run after a generation, as a crash would."""
+    return _dying
+
+
+def _checkpoint(folder: Path, generation: int) -> Path | None:
+    found = list((folder / "checkpoint").glob(f"{generation:08d}-*.safetensors"))
+    return found[0] if found else None
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Callable[[Path, int], Path | None]:
+    """The checkpoint of a generation in a run folder; None while there is none."""
+    return _checkpoint
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any], Any], Any]) -> Path:
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    content = json.loads(header["__metadata__"]["gradlex"])
+    tensors = safetensors.torch.load(data)
+    found = change(tensors, content)
+    text = json.dumps(content if found is None else found)
+    new = safetensors.torch.save(tensors, {"gradlex": text})
+    path.unlink()
+    name = f"{path.name[:8]}-{hashlib.sha256(new).hexdigest()[:16]}.safetensors"
+    path.with_name(name).write_bytes(new)
+    return path.with_name(name)
+
+
+@pytest.fixture(scope="session")
+def rewrite() -> Callable[..., Path]:
+    """Changes a checkpoint's tensors and metadata, or gives it other metadata, and a name that fits its new hash."""
+    return _rewrite
+
+
+@pytest.fixture(scope="session")
+def kept() -> Callable[[Path], list[int]]:
+    """The generations that a run folder has checkpoints of."""
+
+    def generations(folder: Path) -> list[int]:
+        return sorted(int(path.name[:8]) for path in (folder / "checkpoint").glob("*.safetensors"))
+
+    return generations
 
 
 def _fault(folder: Path, kind: str, *at: int, action: int | str = signal.SIGKILL, log: Path | None = None):
@@ -179,6 +246,14 @@ def _fault(folder: Path, kind: str, *at: int, action: int | str = signal.SIGKILL
 def fault() -> Callable[..., dict[str, Any]]:
     """What `faults=` takes: at which steps of a kind to send itself a signal, or to fail with an errno."""
     return _fault
+
+
+@pytest.fixture(scope="session")
+def operations(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names of all operations by which the run of that command changes its folder, in their order."""
+    folder = tmp_path_factory.mktemp("operations")
+    forks.run(*TRAIN, "--out", folder / "run", faults=[_fault(folder / "run", "file", log=folder / "log")])
+    return (folder / "log").read_text().splitlines()
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,13 @@ from __future__ import annotations
 import builtins
 import errno
 import json
+import multiprocessing
 import os
+import re
 import resource
 import signal
 import sys
+import tempfile
 import traceback
 
 MUTATIONS = ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink", "truncate")
@@ -21,8 +24,9 @@ MUTATIONS = ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink", "truncate
 class Fault:
     """Counts the steps of one kind and acts at some of them.
 
-    kind: file (operations that change the run folder), train (candidates) or select (questions to
-    candidates). action: the number of a signal to itself, or an errno that the operation fails with.
+    kind: file (operations that change the run folder), train (candidates), select (questions to candidates), or a
+    step of the start of workers: spawn, send, join. action: the number of a signal to itself, an errno that the
+    operation fails with, or "worker": the first worker is killed.
     """
 
     def __init__(self, folder, kind, at, action, log=None):
@@ -30,13 +34,18 @@ class Fault:
         self.steps = 0
 
     def step(self, what):
+        """Whether to act at this step, an operation and the name of its file; a checkpoint's hash is left out."""
         self.steps += 1
+        what = re.sub(r"-[0-9a-f]{16}(?=\.safetensors)", "", what)
         if self.log:
             with REAL["open"](self.log, "a") as file:
                 file.write(f"{what}\n")
         return self.steps in self.at
 
     def act(self, path=None):
+        if self.action == "worker":
+            min(multiprocessing.active_children(), key=lambda child: child.pid).kill()
+            return
         if isinstance(self.action, str):
             number = getattr(errno, self.action)
             raise OSError(number, os.strerror(number), *([] if path is None else [path]))
@@ -98,20 +107,43 @@ def inject_files(fault):
     builtins.open = opened
 
 
-def inject_calls(fault, name):
-    from gradlex.engine import Worker
+def inject_calls(fault, owner, name, *, after=False):
+    real = getattr(owner, name)
 
-    real = getattr(Worker, name)
-
-    def call(self, *arguments, **keywords):
-        if fault.step(name):
+    def call(*arguments, **keywords):
+        due = fault.step(name)
+        if due and not after:
             fault.act()
-        return real(self, *arguments, **keywords)
+        found = real(*arguments, **keywords)
+        if due and after:
+            fault.act()
+        return found
 
-    setattr(Worker, name, call)
+    setattr(owner, name, call)
+
+
+def inject(fault):
+    import torch.distributed as dist
+
+    from gradlex.engine import Worker
+    from gradlex.runs import _local_workers
+
+    if fault.kind == "file":
+        inject_files(fault)
+    elif fault.kind == "spawn":
+        inject_calls(fault, _local_workers, "_spawned", after=True)
+    else:
+        places = {
+            "train": (Worker, "_augmented"),
+            "select": (Worker, "errors"),
+            "send": (_local_workers._Worker, "send"),
+            "join": (dist, "init_process_group"),
+        }
+        inject_calls(fault, *places[fault.kind])
 
 
 def child(order):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as it is for SIGTERM, until the command hears them
     signal.alarm(order.get("seconds", 120))
     for stream, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
@@ -121,11 +153,10 @@ def child(order):
     if order.get("largest_file") is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["largest_file"], resource.RLIM_INFINITY))
     for given in order["faults"]:
-        fault = Fault(**given)
-        if fault.kind == "file":
-            inject_files(fault)
-        else:
-            inject_calls(fault, {"train": "_augmented", "select": "errors"}[fault.kind])
+        inject(Fault(**given))
+    if order.get("temporary"):  # a process group of its own, and temporary files
+        os.setsid()
+        os.environ["TMPDIR"] = tempfile.tempdir = order["temporary"]
     if order.get("no_pickle"):
         refuse_pickle()
     from gradlex.__main__ import main
@@ -160,13 +191,17 @@ def warm():
     import torch
 
     torch.set_num_threads(1)
-    import gradlex.cli
-    import gradlex.cli._progress
+    import gradlex.cli._train
     from gradlex import Recipe
-    from gradlex.runs import named_problem
+    from gradlex.callbacks import Progress
+    from gradlex.runs import Execution, Named, _local_workers, make_problem, start
 
-    named_problem(Recipe(model="mlp", threads=1), device=torch.device("cpu"))
-    assert gradlex.cli
+    device = torch.device("cpu")
+    make_problem(Named(), Recipe(model="mlp", threads=1), execution=Execution(), device=device)
+    assert gradlex.cli._train
+    assert Progress
+    assert start
+    assert _local_workers
     assert len(os.listdir("/proc/self/task")) == 1
 
 

@@ -19,7 +19,7 @@ def resident():
 
 
 @pytest.mark.slow
-def test_two_thousand_generations_neither_grow_nor_leak(pictures, tiny_cnn, tmp_path):
+def test_two_thousand_generations_neither_grow_nor_leak(images, tiny_cnn, calls, tmp_path):
     recipe = Recipe(
         population=3,
         generations=2000,
@@ -36,7 +36,7 @@ def test_two_thousand_generations_neither_grow_nor_leak(pictures, tiny_cnn, tmp_
         if record.generation in (199, 1099, 1999):
             seen.append((resident(), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))))
 
-    gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path, callback=note)
+    gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path, callbacks=[calls(note)])
     memory, files, threads = zip(*seen, strict=True)
     print(f"\nafter 200, 1,100 and 2,000 generations: {memory} MB, {files} open files, {threads} threads")
     assert memory[2] - memory[1] < 15  # a record a generation stays in memory, some kilobytes each

@@ -1,9 +1,11 @@
-"""Whatever one asks for either runs or is refused with a clear message and exit code 2."""
+"""Whatever one asks for, and whatever a run folder holds, runs or is refused with a clear message, exit code 2."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shutil
 import warnings
 
 import pytest
@@ -59,19 +61,9 @@ FIELDS = {
     "weight_decay": mostly(0, 1e-4),
     "batch_size": mostly(1, 7, 16, 100),
     "augment": mostly("none", "flip", "crop1", "crop2,flip", "crop999", "crop99999999999"),
-    "case_error": mostly("correct", "loss"),
-    "on_all_fail": mostly("random", "survive"),
-    "tournament_size": mostly(1, 2),
-    "epsilon": mostly(0, 0.5),
-    "epsilon_mode": mostly("static", "semi-dynamic", "dynamic"),
-    "case_batch": mostly(1, 5, 1000),
-    "share": mostly(0.1, 1),
-    "refresh": mostly(1, 3),
-    "sigma": mostly(0, 20, 200),
-    "alpha": mostly(0, 1, 2.5),
     "promotion": mostly("winner", "average", "expected", "survivors"),
     "promotion_cases": mostly(1, 5),
-    "promotion_depth": mostly(1, 5),
+    "task_options": st.fixed_dictionaries({}, optional={"case_error": mostly("correct", "loss")}),
     "recalibrate": mostly(0, 2),
     "recalibrate_final": mostly(0, 2),
     "outer_lr": mostly(0.5, 1),
@@ -83,6 +75,18 @@ FIELDS = {
     "precision": mostly("auto", "float32", "bfloat16"),
     "deterministic": st.booleans(),
     "init_from": st.none() | WORDS,
+}
+OF_METHODS = {
+    "on_all_fail": mostly("random", "survive"),
+    "tournament_size": mostly(1, 2),
+    "epsilon": mostly(0, 0.5),
+    "epsilon_mode": mostly("static", "semi-dynamic", "dynamic"),
+    "case_batch": mostly(1, 5, 1000),
+    "share": mostly(0.1, 1),
+    "refresh": mostly(1, 3),
+    "sigma": mostly(0, 20, 200),
+    "alpha": mostly(0, 1, 2.5),
+    "depth": mostly(1, 5),
 }
 OF_NAMES = {
     "dataset": mostly("digits", "nothing.npz", "."),
@@ -101,39 +105,39 @@ HOW = {
 }
 
 
-OF_METHODS = sorted({option for info in SELECTIONS.values() for option in info.options})
-
-
 def chosen(known):
-    """Some of the known fields; the options of methods mostly with a method that takes them."""
-    plain = st.lists(
-        st.sampled_from([name for name in known if name not in OF_METHODS]), max_size=5, unique=True
-    )
-    method = st.sampled_from(sorted(SELECTIONS)).flatmap(
+    """Some of the known fields, and a method, mostly with options that it takes."""
+    plain = st.lists(st.sampled_from(sorted(known)), max_size=5, unique=True)
+    fields = plain.flatmap(lambda names: st.fixed_dictionaries({name: known[name] for name in names}))
+    methods = st.sampled_from(sorted(SELECTIONS)).flatmap(
         lambda name: st.fixed_dictionaries(
-            {"selection": st.just(name)},
-            optional={option: FIELDS[option] for option in SELECTIONS[name].options},
+            {
+                "selection": st.just(name),
+                "selection_options": st.fixed_dictionaries(
+                    {}, optional={option: OF_METHODS[option] for option in SELECTIONS[name].options}
+                ),
+            }
         )
     )
-    fields = plain.flatmap(lambda names: st.fixed_dictionaries({name: known[name] for name in names}))
-    strange = st.lists(st.sampled_from(OF_METHODS), max_size=1).flatmap(
-        lambda names: st.fixed_dictionaries({name: FIELDS[name] for name in names})
+    strange = st.sampled_from(sorted(OF_METHODS)).flatmap(
+        lambda name: st.fixed_dictionaries({name: OF_METHODS[name]})
     )
-    return st.tuples(fields, method, st.integers(0, 5).flatmap(lambda n: st.just({}) if n else strange)).map(
-        lambda parts: {**parts[0], **parts[1], **parts[2]}
+    other = st.integers(0, 5).flatmap(
+        lambda n: st.just({}) if n else st.builds(lambda options: {"selection_options": options}, strange)
     )
+    return st.tuples(fields, methods, other).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
 
 
 QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck), "database": None}
-DIVERGED = re.compile(r"every candidate of generation \d+ diverged|the outer step after generation \d+ gave")
+DIVERGED = re.compile(r"every candidate of generation \d+ diverged|the outer step after generation \d+ made")
 
 
-def runs_or_is_refused(fields, pictures, counts):
+def runs_or_is_refused(fields, images, counts):
     try:
         recipe = Recipe.from_dict({"generations": 1, "population": 2, **fields})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's own, of unusual settings
-            gradlex.train(net(), pictures, recipe, test=pictures)
+            gradlex.train(net(), images, recipe, test=images)
         counts["ran"] += 1
     except InputError as error:
         counts["refused"] += len(str(error)) > 15
@@ -150,7 +154,7 @@ def net():
 
 
 @pytest.mark.parametrize("inputs", [25, pytest.param(300, marks=pytest.mark.slow)])
-def test_a_recipe_runs_or_is_refused(inputs, pictures):
+def test_a_recipe_runs_or_is_refused(inputs, images):
     counts = dict.fromkeys(("ran", "refused", "diverged"), 0)
 
     @settings(max_examples=inputs, **QUIET)
@@ -161,11 +165,11 @@ def test_a_recipe_runs_or_is_refused(inputs, pictures):
     @example(fields={"threads": 10**9})
     @example(fields={"optimizer_options": {"nesterov": {"a": [1]}}})
     def check(fields):
-        runs_or_is_refused(fields, pictures, counts)
+        runs_or_is_refused(fields, images, counts)
 
     check()
     print(f"\nrecipes: {counts}")
-    assert counts["ran"] >= inputs // 5
+    assert counts["ran"] >= inputs // 6
     assert counts["refused"] >= inputs // 5
 
 
@@ -174,7 +178,7 @@ def as_words(fields, how):
     for name, value in {**fields, **how}.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
-            words.append(flag if value else flag.replace("--", "--no-", 1))
+            words += [flag] if value else []
         elif isinstance(value, dict):
             words += [flag, *(f"{key}={json.dumps(inner)}" for key, inner in value.items())]
         else:
@@ -230,5 +234,127 @@ def test_a_command_line_runs_or_is_refused(inputs, forks, tmp_path):
 
     check()
     print(f"\ncommand lines by exit code: {counts}")
-    assert counts[0] >= inputs // 5
+    assert counts[0] >= inputs // 6
     assert counts[2] >= inputs // 5
+
+
+@pytest.fixture(scope="module")
+def folders(forks, train, fault, kept, tmp_path_factory):
+    """A finished run with a moving average, and one that died in its fourth generation, with one checkpoint."""
+    root = tmp_path_factory.mktemp("folders")
+    command = (*train, "--ema", 0.5, "--out")
+    forks.run(*command, root / "whole")
+    forks.start(*command, root / "cut", faults=[fault(root / "cut", "train", 10)]).wait()
+    (older,) = (root / "cut" / "checkpoint").glob("00000002-*")
+    older.unlink()
+    assert kept(root / "cut") == [3]
+    return root
+
+
+def places(content, above=()):
+    """The keys that lead to every value of a JSON document, itself among them."""
+    yield above
+    inner = (
+        content.items()
+        if isinstance(content, dict)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
+    for key, value in inner:
+        yield from places(value, (*above, key))
+
+
+def changed(content, place, value):
+    """The document with another value at a place; without what is there where the value is ABSENT."""
+    if not place:
+        return None if value is ABSENT else value
+    owner = content
+    for key in place[:-1]:
+        owner = owner[key]
+    if value is ABSENT:
+        del owner[place[-1]]
+    else:
+        owner[place[-1]] = value
+    return content
+
+
+ABSENT = object()
+DOCUMENTS = (
+    "recipe.json",
+    "environment.json",
+    "result.json",
+    "generations.jsonl",
+    "evaluations.jsonl",
+    "metadata",
+)
+
+
+class Folder:
+    """A run folder in which one JSON document is changed, with checksums that fit it."""
+
+    def __init__(self, path, rewrite):
+        self.path, self._rewrite = path, rewrite
+
+    def change(self, document, number, value):
+        """What was changed, for a message."""
+        checkpoints = list((self.path / "checkpoint").iterdir())
+        told = []
+
+        def other(content):
+            found = list(places(content))
+            told.append(found[number % len(found)])
+            return changed(content, told[0], value)
+
+        if document == "metadata":
+            self._rewrite(checkpoints[-1], lambda tensors, content: other(content))
+        elif document.endswith(".jsonl"):
+            path = self.path / document
+            lines = path.read_text().splitlines()
+            lines[number % len(lines)] = json.dumps(other(json.loads(lines[number % len(lines)])))
+            path.write_text("".join(f"{line}\n" for line in lines))
+            for checkpoint in checkpoints:
+                self._rewrite(checkpoint, lambda tensors, content: self._resum(content["progress"], path))
+        else:
+            path = self.path / document
+            path.write_text(json.dumps(other(json.loads(path.read_text()))))
+        return f"{document} {told} {value!r}"
+
+    def _resum(self, progress, path):
+        data = path.read_bytes()
+        progress["bytes"][path.name] = len(data)
+        progress["sha256"][path.name] = hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("inputs", [40, pytest.param(600, marks=pytest.mark.slow)])
+def test_a_run_folder_is_resumed_and_evaluated_or_refused(inputs, folders, rewrite, forks, tmp_path):
+    counts = {0: 0, 1: 0, 2: 0}
+    whole = (folders / "whole" / "model.safetensors").read_bytes()
+    documents = st.sampled_from(
+        [("cut", d) for d in DOCUMENTS if d != "result.json"] + [("whole", d) for d in DOCUMENTS]
+    )
+
+    @settings(max_examples=inputs, **QUIET)
+    @given(document=documents, number=st.integers(0, 10**6), value=JSON | st.just(ABSENT))
+    def check(document, number, value):
+        name, document = document
+        folder = tmp_path / "run"
+        shutil.copytree(folders / name, folder)
+        told = Folder(folder, rewrite).change(document, number, value)
+        commands = [("resume", folder, "--workers", 1)] + [("evaluate", folder)] * (name == "whole")
+        for command in commands:
+            child = forks.start(*command, cwd=tmp_path, seconds=100)
+            code = child.wait()
+            assert code in counts, (code, told, child.err[-500:])
+            assert "Traceback" not in child.err, (told, child.err[-2000:])
+            counts[code] += 1
+            if code:
+                assert child.err.startswith("gradlex: "), told
+            elif document != "recipe.json":
+                assert (folder / "model.safetensors").read_bytes() == whole, told
+        shutil.rmtree(folder)
+
+    check()
+    print(f"\nrun folders by exit code: {counts}")
+    assert counts[2] >= inputs // 4
+    assert counts[0] >= inputs // 4

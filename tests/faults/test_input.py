@@ -45,8 +45,14 @@ FIELDS = {
     "optimizer options are nested": {"optimizer_options": {"nesterov": {"a": [1]}}},
     "compile is text": {"compile": "yes"},
     "selection is a number": {"selection": 7},
-    "share is text": {"selection": "downsampled-lexicase", "share": "half", "on_all_fail": None},
-    "sigma is huge": {"selection": "dalex", "sigma": 10**400, "on_all_fail": None},
+    "share is text": {"selection": "downsampled-lexicase", "selection_options": {"share": "half"}},
+    "sigma is huge": {"selection": "dalex", "selection_options": {"sigma": 10**400}},
+    "an option of 0.1.0 is text": {"selection": "dalex", "selection_options": {}, "sigma": "x"},
+    "selection options are text": {"selection_options": "depth"},
+    "selection options are of another": {"selection_options": {"sigma": 3}},
+    "task is unknown": {"task": "clasification"},
+    "task options are odd": {"task_options": {"case_error": ["loss"]}},
+    "schedule is given": {"schedule": "given"},
     "model has a NUL": {"model": "a\0b"},
     "dataset has a NUL": {"dataset": "a\0b.npz"},
     "dataset leads out": {"dataset": "../../../../etc/passwd.npz"},
@@ -114,7 +120,21 @@ def test_evaluate_refuses_a_description_of_data_that_is_none(data, run, refused)
     refused(run, ("evaluate", run))
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"evaluate_every": "x"}', '{"checkpoint_every": -1}', DEEP])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"evaluate_every": "x"}',
+        '{"checkpoint_every": -1}',
+        '{"placement": []}',
+        '{"device": {"cpu": 0}}',
+        '{"keep_checkpoints": 5}',
+        '{"keep_checkpoints": "5"}',
+        '{"keep_checkpoints": [[1]]}',
+        DEEP,
+    ],
+)
 def test_an_environment_file_that_is_none_is_refused(content, run, refused):
     (run / "environment.json").write_text(content)
     refused(run, ("resume", run, "--workers", 1))
@@ -122,7 +142,7 @@ def test_an_environment_file_that_is_none_is_refused(content, run, refused):
 
 def test_an_unfinished_run_is_not_evaluated(run, refused):
     (run / "result.json").unlink()
-    assert "is not finished: go on with gradlex resume" in refused(run, ("evaluate", run))
+    assert "is not finished: run gradlex resume" in refused(run, ("evaluate", run))
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04}.", b"PK\x03\x04", b"\x08\0\0\0\0\0\0\0{}      "])
@@ -134,18 +154,22 @@ def test_weights_that_are_no_safetensors_are_refused(content, run, refused, fork
     assert not (tmp_path / "new").exists()
 
 
-def test_names_in_a_checkpoint_lead_nowhere(forks, train, undisturbed, outcome, fault, tmp_path):
-    """Its own list of files is not believed: only the two names that belong there are read."""
-    from gradlex.runs._checkpoint import _checksum
-
+def test_names_in_a_checkpoint_lead_nowhere(
+    forks, train, undisturbed, outcome, fault, checkpoint, rewrite, tmp_path
+):
+    """Its own list of files is not believed: only the two records that belong there are read."""
     folder = tmp_path / "run"
     forks.start(*train, "--out", folder, faults=[fault(folder, "train", 10)]).wait()
-    path = folder / "checkpoint" / "00000003" / "progress.json"
-    content = json.loads(path.read_text())
-    del content["checksum"]
-    content["sha256"]["../../../../../../../../dev/zero"] = "0" * 64  # reading it would never end
-    path.write_text(json.dumps({**content, "checksum": _checksum(content)}))
-    forks.run("resume", folder, "--workers", 1, seconds=30)
+    elsewhere = "../../../../../../../../dev/zero"  # reading it would never end
+
+    def change(tensors, content):
+        content["progress"]["bytes"][elsewhere] = 10**12
+        content["progress"]["sha256"][elsewhere] = "0" * 64
+
+    path = rewrite(checkpoint(folder, 3), change)
+    assert elsewhere.encode() in path.read_bytes()
+    done = forks.run("resume", folder, "--workers", 1, seconds=30)
+    assert "set aside" not in done.out
     assert outcome(folder) == outcome(undisturbed)
 
 
@@ -174,19 +198,17 @@ class Hole:
         return self.x[index], int(self.y[index])
 
 
-def test_data_that_raises_in_the_middle_ends_the_run_and_leaves_the_checkpoint(
-    pictures, tiny_cnn, outcome, tmp_path
-):
+def test_data_that_raises_in_the_middle_ends_the_run_and_leaves_the_checkpoint(images, tiny_cnn, tmp_path):
     recipe = Recipe(population=2, generations=6, batch_size=8, threads=1)
     with pytest.raises(RunError, match=r"generation \d.* failed: OSError: .*Input/output error"):
-        gradlex.train(tiny_cnn(), Hole(*pictures), recipe, out=tmp_path / "cut")
+        gradlex.train(tiny_cnn(), Hole(*images), recipe, out=tmp_path / "cut")
     done = len((tmp_path / "cut" / "generations.jsonl").read_text().splitlines())
     assert 0 < done < 6
-    whole = Hole(*pictures)
+    whole = Hole(*images)
     whole.asked = -1000
     gradlex.train(tiny_cnn(), whole, recipe, out=tmp_path / "cut", resume=True)
     gradlex.train(tiny_cnn(), whole, recipe, out=tmp_path / "whole")
-    one, other = ({**outcome_of(tmp_path / name)} for name in ("cut", "whole"))
+    one, other = (outcome_of(tmp_path / name) for name in ("cut", "whole"))
     assert one == other
 
 
@@ -194,7 +216,7 @@ def outcome_of(folder):
     return {name: (folder / name).read_bytes() for name in ("model.safetensors", "recipe.json")}
 
 
-def test_a_run_whose_candidates_all_diverge_leaves_its_last_checkpoint(pictures, tiny_cnn, tmp_path):
+def test_a_run_whose_candidates_all_diverge_leaves_its_last_checkpoint(images, tiny_cnn, calls, tmp_path):
     recipe = Recipe(population=2, generations=6, batch_size=8, threads=1)
     poisoned = []
 
@@ -205,8 +227,10 @@ def test_a_run_whose_candidates_all_diverge_leaves_its_last_checkpoint(pictures,
         if record.generation == 2:
             poisoned.append(True)
 
-    with pytest.raises(RunError, match=r"every candidate of generation 3 diverged .* at the rate 0\.05"):
-        gradlex.train(tiny_cnn(), pictures, recipe, augment=poison, callback=after, out=tmp_path)
+    with pytest.raises(
+        RunError, match=r"every candidate of generation 3 diverged .* at the learning rate 0\.05"
+    ):
+        gradlex.train(tiny_cnn(), images, recipe, augment=poison, callbacks=[calls(after)], out=tmp_path)
     poisoned.clear()
-    run = gradlex.train(tiny_cnn(), pictures, recipe, augment=poison, out=tmp_path, resume=True)
+    run = gradlex.train(tiny_cnn(), images, recipe, augment=poison, out=tmp_path, resume=True)
     assert len(run.generations) == 6

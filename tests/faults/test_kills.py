@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import signal
 
 import pytest
 
 ALONE = ("--workers", 1)
-
-
-@pytest.fixture(scope="module")
-def operations(forks, train, fault, tmp_path_factory):
-    """The names of all operations by which the run changes its folder, in their order."""
-    folder = tmp_path_factory.mktemp("operations")
-    log = folder / "log"
-    forks.run(*train, "--out", folder / "run", faults=[fault(folder / "run", "file", log=log)])
-    return log.read_text().splitlines()
 
 
 def killed_and_resumed(forks, train, undisturbed, outcome, folder, faults):
@@ -44,9 +34,9 @@ def test_killed_while_it_computes(kind, at, forks, train, undisturbed, outcome, 
     "what",
     [
         "write generations.jsonl",
-        "write tensors.safetensors",
-        "rename .new",
-        "rmdir 00000001",
+        "write .00000003.safetensors.new",
+        "replace .00000003.safetensors.new",
+        "unlink 00000001.safetensors",
         "replace .result.json.new",
     ],
 )
@@ -112,14 +102,36 @@ def test_a_run_makes_progress_though_every_sitting_is_killed(
     assert outcome(folder) == outcome(undisturbed)
 
 
-def test_a_real_process_killed_from_outside(start, train, undisturbed, outcome, forks, until, tmp_path):
-    folder = tmp_path / "run"
-    process = start(
-        "-m", "gradlex", *train, "--out", folder, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    until(lambda: (folder / "checkpoint" / "00000002").exists() or process.poll() is not None)
+WAITS = """
+import time
+from pathlib import Path
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes, in_channels):
+        super().__init__()
+        self.head = nn.Linear(64, num_classes)
+        self.batches = 0
+
+    def forward(self, x):
+        self.batches += self.training
+        if self.batches == 12 and not Path("go").exists():
+            Path("waiting").touch()
+            time.sleep(600)
+        return self.head(x.flatten(1))
+"""
+
+
+def test_a_real_process_killed_from_outside(start, train, outcome, forks, kept, until, tmp_path):
+    (tmp_path / "waits.py").write_text(WAITS)
+    command = ("train", "--model", "waits:Net", *train[5:], "--out")
+    process = start("-m", "gradlex", *command, "run", cwd=tmp_path)
+    until(lambda: (tmp_path / "waiting").exists() or process.poll() is not None, 120)
     process.kill()
     assert process.wait(timeout=60) == -signal.SIGKILL
-    assert not (folder / "result.json").exists()
-    forks.run("resume", folder, *ALONE)
-    assert outcome(folder) == outcome(undisturbed)
+    assert kept(tmp_path / "run") == [1]
+    assert not (tmp_path / "run" / "result.json").exists()
+    (tmp_path / "go").touch()
+    forks.run("resume", "run", *ALONE, cwd=tmp_path)
+    forks.run(*command, "whole", cwd=tmp_path)
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")

@@ -13,16 +13,16 @@ from gradlex import InputError, Recipe
 
 
 def test_a_second_process_is_refused_while_the_first_lives(
-    forks, train, undisturbed, outcome, contents, fault, until, tmp_path
+    forks, train, undisturbed, outcome, contents, fault, kept, until, tmp_path
 ):
     folder = tmp_path / "run"
     first = forks.start(*train, "--out", folder, faults=[fault(folder, "train", 8, action=signal.SIGSTOP)])
-    until((folder / "checkpoint" / "00000002").exists)
     until(lambda: "State:\tT" in Path(f"/proc/{first.pid}/status").read_text())
+    assert kept(folder) == [1, 2]
     before = contents(folder)
     for second in ((*train, "--out", folder, "--resume"), ("resume", folder, "--workers", 1)):
         done = forks.run(*second, expect=2)
-        assert f"another process is running in {folder}: wait for it, or end it." in done.err
+        assert f"another process is running in {folder}: wait for it, or stop it." in done.err
     assert contents(folder) == before
     first.kill(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
@@ -42,7 +42,7 @@ def test_a_folder_that_was_taken_while_the_second_made_ready_is_refused(
             shutil.copytree(undisturbed, self.path)
             monkeypatch.undo()
 
-    monkeypatch.setattr(RunFolder, "refuse_if_taken", someone_else_finishes)
+    monkeypatch.setattr(RunFolder, "check_free", someone_else_finishes)
     with pytest.raises(SystemExit) as caught:
         main(
             [
@@ -55,16 +55,16 @@ def test_a_folder_that_was_taken_while_the_second_made_ready_is_refused(
     assert contents(tmp_path / "run") == contents(undisturbed)
 
 
-def test_the_library_refuses_too(pictures, tiny_cnn, tmp_path):
+def test_the_library_refuses_too(images, tiny_cnn, calls, tmp_path):
     recipe = Recipe(population=2, generations=2, batch_size=8)
     refused = []
 
     def again(record):
         try:
-            gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path, resume=True)
+            gradlex.train(tiny_cnn(), images, recipe, out=tmp_path, resume=True)
         except InputError as error:
             refused.append(str(error))
 
-    gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path, callback=again)
+    gradlex.train(tiny_cnn(), images, recipe, out=tmp_path, callbacks=[calls(again)])
     assert len(refused) == 2
     assert all("another process is running in" in told for told in refused)

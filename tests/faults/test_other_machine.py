@@ -1,4 +1,4 @@
-"""gradlex resume goes on as the run began: its device and placement; and says so where the machine is another."""
+"""gradlex resume keeps the run's device and placement, and says so where the machine is another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALONE = ("--workers", 1)
 
 @pytest.fixture(scope="module")
 def interrupted(forks, train, fault, tmp_path_factory):
-    """A run on the processor, with candidates on the host, that died in its third generation."""
+    """A run on the CPU, with candidates on the host, that died in its third generation."""
     folder = tmp_path_factory.mktemp("interrupted") / "run"
     how = ("--device", "cpu", "--placement", "offload")
     forks.start(*train, *how, "--out", folder, faults=[fault(folder, "train", 8)]).wait()
@@ -53,10 +53,10 @@ def test_a_device_that_this_machine_lacks_is_refused_until_another_is_named(run,
     environment(run, device="hpu:63")
     before = contents(run)
     done = forks.run("resume", run, *ALONE, expect=2)
-    assert f"{run} was computed on hpu:63, which this machine lacks: go on with --device cpu" in done.err
+    assert f"{run} was computed on hpu:63, which this machine lacks: resume with --device cpu" in done.err
     assert contents(run) == before
     done = forks.run("resume", run, *ALONE, "--device", "cpu")
-    assert "the run goes on with device cpu in place of hpu: the last bits may differ" in done.out
+    assert "resuming with device cpu in place of hpu: the last bits may differ" in done.out
     assert environment(run)["device"] == "cpu"
 
 
@@ -73,13 +73,13 @@ def test_another_device_of_the_same_kind_is_taken(run, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["resume", "train"])
-def test_another_torch_is_told_once_and_goes_on(command, run, forks, train, undisturbed, outcome, fault):
+def test_another_torch_is_told_once_and_resumes(command, run, forks, train, undisturbed, outcome, fault):
     environment(run, torch="0.4.1")
     again = ("resume", run, *ALONE) if command == "resume" else (*train, "--out", run, "--resume")
     child = forks.start(*again, faults=[fault(run, "train", 5)])
     child.wait()
     (told,) = (line for line in child.out.splitlines() if "may differ" in line)
-    assert f"goes on with torch {torch.__version__} in place of 0.4.1: the last bits may differ" in told
+    assert f"resuming with torch {torch.__version__} in place of 0.4.1: the last bits may differ" in told
     assert "may differ" not in forks.run(*again).out
     assert outcome(run) == outcome(undisturbed)
 
@@ -97,7 +97,7 @@ def test_another_processor_numpy_or_gradlex_is_told_by_name(run, forks):
         assert told in done.out
 
 
-def test_a_run_of_more_workers_than_candidates_goes_on_with_as_many(forks, train, fault, outcome, tmp_path):
+def test_a_run_of_more_workers_than_candidates_resumes_with_as_many(forks, train, fault, outcome, tmp_path):
     shared = (*train[:1], "--selection", "sgd", *train[1:7], *train[9:13], "--threads", 1, "--workers", 2)
     for name in ("whole", "cut"):
         faults = [fault(tmp_path / name, "train", 4)] if name == "cut" else []

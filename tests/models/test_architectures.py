@@ -6,11 +6,13 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torchvision.ops import StochasticDepth
 
-from gradlex.models import MODELS, build
+from gradlex.errors import InputError
+from gradlex.models import MODELS, build, efficientnetb0
 from gradlex.models._resnet import PaddedShortcut
 
-PICTURE_NETWORKS = [name for name, info in MODELS.items() if info.smallest_picture]
+IMAGE_NETWORKS = [name for name, info in MODELS.items() if info.smallest_image]
 
 # The paper's seven are its published counts (EfficientNetB0 without the expand layer it never uses); those of
 # ResNet20 and 56 are the sums of section 4.2's layers with parameter-free shortcuts.
@@ -52,7 +54,7 @@ def test_a_quarter_of_the_width_has_about_a_sixteenth_of_the_parameters(name: st
 
 
 @pytest.mark.parametrize("width", [0.01, 0.3, 0.7, 1.3])
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_any_width_gives_a_working_network(name: str, width: float) -> None:
     with torch.device("meta"):
         model = build(name, num_classes=10, width=width)
@@ -60,7 +62,7 @@ def test_any_width_gives_a_working_network(name: str, width: float) -> None:
 
 
 @pytest.mark.parametrize("width", [1.0, 0.25])
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_one_training_step_reaches_every_parameter(name: str, width: float) -> None:
     torch.manual_seed(0)
     model = build(name, num_classes=10, width=width)
@@ -72,34 +74,34 @@ def test_one_training_step_reaches_every_parameter(name: str, width: float) -> N
         assert parameter.grad.isfinite().all(), key
 
 
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
-def test_one_picture_in_evaluation_mode_equals_the_same_picture_in_a_batch(name: str) -> None:
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_one_image_in_evaluation_mode_equals_the_same_image_in_a_batch(name: str) -> None:
     torch.manual_seed(0)
     model = build(name, num_classes=10, width=0.25).eval()
-    pictures = torch.randn(3, 3, 32, 32)
+    images = torch.randn(3, 3, 32, 32)
     with torch.no_grad():
-        torch.testing.assert_close(model(pictures[:1]), model(pictures)[:1], rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(model(images[:1]), model(images)[:1], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_channels_last_changes_no_result(name: str) -> None:
     torch.manual_seed(0)
     model = build(name, num_classes=10, width=0.25).eval()
-    pictures = torch.randn(2, 3, 32, 32)
+    images = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
-        contiguous = model(pictures)
+        contiguous = model(images)
         model.to(memory_format=torch.channels_last)
-        last = model(pictures.to(memory_format=torch.channels_last))
+        last = model(images.to(memory_format=torch.channels_last))
     torch.testing.assert_close(contiguous, last, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_bfloat16_autocast_trains_channels_last(name: str) -> None:
     torch.manual_seed(0)
     model = build(name, num_classes=10, width=0.25).to(memory_format=torch.channels_last)
-    pictures = torch.randn(2, 3, 32, 32).to(memory_format=torch.channels_last)
+    images = torch.randn(2, 3, 32, 32).to(memory_format=torch.channels_last)
     with torch.autocast("cpu", torch.bfloat16):
-        logits = model(pictures)
+        logits = model(images)
     assert logits.dtype == torch.bfloat16
     F.cross_entropy(logits.float(), torch.tensor([0, 1])).backward()
     gradients = [parameter.grad for parameter in model.parameters()]
@@ -109,26 +111,26 @@ def test_bfloat16_autocast_trains_channels_last(name: str) -> None:
 @pytest.mark.parametrize(
     "shape", [(2, 3, 48, 48), (2, 3, 33, 47), (2, 3, 224, 224), (2, 1, 32, 32), (2, 7, 32, 32)]
 )
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
-def test_any_picture_from_32_up_with_any_channels_is_classified(name: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_any_image_from_32_up_with_any_channels_is_classified(name: str, shape: tuple[int, ...]) -> None:
     assert on_meta(name, shape, num_classes=5).shape == (2, 5)
 
 
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
-def test_a_larger_grey_picture_trains(name: str) -> None:
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_a_larger_grey_image_trains(name: str) -> None:
     model = build(name, num_classes=10, in_channels=1, width=0.25)
     model(torch.randn(2, 1, 48, 48)).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
-def test_the_smallest_picture_of_the_registry_trains(name: str) -> None:
-    side = MODELS[name].smallest_picture
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_the_smallest_image_of_the_registry_trains(name: str) -> None:
+    side = MODELS[name].smallest_image
     model = build(name, num_classes=10, image_size=side, width=0.25)
     assert model(torch.randn(2, 3, side, side)).isfinite().all()
 
 
-@pytest.mark.parametrize("name", PICTURE_NETWORKS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_weights_start_from_pytorchs_default(name: str) -> None:
     torch.manual_seed(0)
     for module in build(name, num_classes=10, width=0.25).modules():
@@ -191,14 +193,47 @@ def test_an_option_a_shortcut_takes_every_second_pixel_and_pads_with_zeros() -> 
     assert (across[:, 3:] == 0).all()
 
 
+def test_efficientnet_has_stochastic_depth_only_where_it_is_asked_for() -> None:
+    def depths(model: nn.Module) -> list[float]:
+        return [module.p for module in model.modules() if isinstance(module, StochasticDepth)]
+
+    assert depths(build("efficientnetb0", num_classes=10)) == []
+    published = depths(efficientnetb0(num_classes=10, stochastic_depth=0.2))
+    assert (len(published), published[0], published[-1]) == (9, pytest.approx(0.025), pytest.approx(0.175))
+    assert published == sorted(published)
+
+
+def test_stochastic_depth_changes_neither_parameters_nor_evaluation() -> None:
+    models = []
+    for drop in (0.0, 0.5):
+        torch.manual_seed(0)
+        models.append(efficientnetb0(num_classes=10, width=0.25, stochastic_depth=drop))
+    plain, dropped = models
+    assert list(plain.state_dict()) == list(dropped.state_dict())
+    images = torch.randn(4, 3, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(plain.eval()(images), dropped.eval()(images))
+        torch.manual_seed(1)
+        with_drops = dropped.train()(images)
+        torch.manual_seed(1)
+        assert not torch.equal(plain.train()(images), with_drops)
+
+
+def test_a_stochastic_depth_that_is_no_chance_is_refused() -> None:
+    with pytest.raises(
+        InputError, match="stochastic_depth must be a number of at least 0 and at most 1, got 2"
+    ):
+        efficientnetb0(num_classes=10, stochastic_depth=2)
+
+
 def test_efficientnet_is_random_in_training_only() -> None:
     torch.manual_seed(0)
     model = build("efficientnetb0", num_classes=10, width=0.25)
-    pictures = torch.randn(4, 3, 32, 32)
+    images = torch.randn(4, 3, 32, 32)
     with torch.no_grad():
-        assert not torch.equal(model(pictures), model(pictures))
+        assert not torch.equal(model(images), model(images))
         model.eval()
-        assert torch.equal(model(pictures), model(pictures))
+        assert torch.equal(model(images), model(images))
 
 
 def test_the_same_seed_gives_the_same_network() -> None:

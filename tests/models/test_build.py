@@ -31,16 +31,14 @@ def test_no_channels_are_refused() -> None:
         build("resnet20", num_classes=10, in_channels=0)
 
 
-@pytest.mark.parametrize("name", [name for name, info in MODELS.items() if info.smallest_picture])
-def test_a_picture_smaller_than_the_network_needs_is_refused(name: str) -> None:
-    side = MODELS[name].smallest_picture
-    with pytest.raises(
-        InputError, match=f"{name} needs pictures of at least {side} x {side}, got {side - 1}"
-    ):
+@pytest.mark.parametrize("name", [name for name, info in MODELS.items() if info.smallest_image])
+def test_an_image_smaller_than_the_network_needs_is_refused(name: str) -> None:
+    side = MODELS[name].smallest_image
+    with pytest.raises(InputError, match=f"{name} needs images of at least {side} x {side}, got {side - 1}"):
         build(name, num_classes=10, image_size=side - 1)
 
 
-def test_the_mlp_takes_flat_features_and_pictures_of_as_many_numbers() -> None:
+def test_the_mlp_takes_flat_features_and_images_of_as_many_numbers() -> None:
     model = build("mlp", num_classes=4, in_channels=12)
     assert model(torch.zeros(2, 12)).shape == (2, 4)
     assert model(torch.zeros(2, 3, 2, 2)).shape == (2, 4)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gradlex.models
-from gradlex.models import build, count
+from gradlex.models import MODELS, build, count
 
 
 def test_a_convolution_multiplies_its_kernel_at_every_pixel() -> None:
@@ -33,6 +33,15 @@ def test_multiply_adds_on_the_meta_device_are_those_of_the_layers(name: str, mul
     with torch.device("meta"):
         model = build(name, num_classes=10)
     assert count(model, (3, 32, 32))[1] == multiply_adds
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_registry_has_the_counts_of_every_network(name: str) -> None:
+    info = MODELS[name]
+    shape = (3, 32, 32) if info.smallest_image else (3072,)
+    with torch.device("meta"):
+        model = build(name, num_classes=10, in_channels=shape[0])
+    assert (info.parameters, info.multiply_adds) == count(model, shape)
 
 
 def test_counting_leaves_a_real_model_as_it_was() -> None:

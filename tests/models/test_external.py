@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -62,6 +64,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     """Write modules into a fresh current folder; forget them afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     before = set(sys.modules)
 
     def write(path: str, text: str) -> None:
@@ -128,7 +131,7 @@ class TestFactories:
         "name", [":", "nets:", ":both", "a:b:c", "./nets.py:both", ".nets:both", "ne ts:f"]
     )
     def test_a_name_of_another_form_is_refused(self, name: str) -> None:
-        with pytest.raises(InputError, match=r"is not of the form package\.module:factory"):
+        with pytest.raises(InputError, match=r"is not of the form package\.module:name"):
             build(name, num_classes=5)
 
     def test_a_network_already_built_is_refused(self) -> None:
@@ -149,12 +152,41 @@ class TestFactories:
             build("nets:broken", num_classes=5)
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
-    def test_the_import_path_is_left_as_it_was(self) -> None:
+
+@pytest.mark.usefixtures("write")
+class TestImportPath:
+    def test_the_current_folder_stays_on_the_path_once_a_network_came_from_it(self) -> None:
         before = list(sys.path)
         build("nets:both", num_classes=5)
-        with pytest.raises(InputError):
-            build("nets:broken", num_classes=5)
+        assert sys.path == [os.getcwd(), *before]
+        build("nets:Net", num_classes=5)
+        assert sys.path == [os.getcwd(), *before]
+
+    @pytest.mark.parametrize("name", ["absent_nets:both", "torch.nn:Identity"])
+    def test_the_path_is_left_as_it_was_when_nothing_came_from_the_folder(self, name: str) -> None:
+        before = list(sys.path)
+        with contextlib.suppress(InputError):
+            build(name, num_classes=5)
         assert sys.path == before
+
+    def test_a_spawned_process_can_unpickle_a_network_of_the_current_folder(self) -> None:
+        with torch.device("cpu"):
+            model = build("nets:Net", num_classes=5)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert pool.apply(parameter_names, (model,)) == ["layer.weight", "layer.bias"]
+
+
+def parameter_names(model: nn.Module) -> list[str]:
+    """Computed in another process."""
+    return [name for name, _ in model.named_parameters()]
+
+
+def test_a_folder_of_modules_without_init_is_found_and_stays_on_the_path(
+    write: Callable[[str, str], None],
+) -> None:
+    write("folder/inner.py", "from torch import nn\nmake = nn.Identity\n")
+    build("folder.inner:make", num_classes=5)
+    assert sys.path[0] == os.getcwd()
 
 
 def test_a_factory_may_import_its_neighbour_when_called(write: Callable[[str, str], None]) -> None:
@@ -200,7 +232,7 @@ def test_an_error_while_importing_the_users_module_is_named_and_chained(
     assert caught.value.__cause__ is not None
 
 
-def test_torchvisions_own_factories_work_on_colour_pictures() -> None:
+def test_torchvisions_own_factories_work_on_colour_images() -> None:
     with torch.device("meta"):
         model = build("torchvision.models:squeezenet1_1", num_classes=5)
         assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 5)

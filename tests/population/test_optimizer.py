@@ -5,7 +5,13 @@ import torch
 from torch import nn
 
 from gradlex import InputError, Recipe
-from gradlex.population import export_state, import_state, make_optimizer, optimizer_keywords
+from gradlex.population import (
+    check_optimizer,
+    export_state,
+    import_state,
+    make_optimizer,
+    optimizer_keywords,
+)
 
 
 def made(**fields):
@@ -64,9 +70,20 @@ def test_an_option_that_is_not_the_optimizers_to_take_is_refused(options, told):
         optimizer_keywords(Recipe(optimizer_options=options))
 
 
-def test_an_option_that_the_optimizer_itself_refuses_is_told_with_its_reason():
-    with pytest.raises(InputError, match=r"refused its settings.*momentum"):
-        made(optimizer_options={"momentum": -1})
+@pytest.mark.parametrize("value", [-1, "much"])
+def test_an_option_that_the_optimizer_itself_refuses_is_told_with_its_reason(value):
+    recipe = Recipe(optimizer_options={"momentum": value})
+    with pytest.raises(InputError, match=r"'sgd' refused its settings.*momentum.*: \w+Error: "):
+        check_optimizer(recipe, nn.Linear(3, 2), "cpu")
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw", "rmsprop"])
+def test_checking_the_optimizer_leaves_the_model_as_it_was(name):
+    model = nn.Linear(3, 2)
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    check_optimizer(Recipe(optimizer=name, weight_decay=0.5), model, "cpu")
+    assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_weight_decay_is_refused_where_the_optimizer_has_none():

@@ -14,16 +14,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradlex import Recipe
 from gradlex.population import (
+    MovingAverage,
+    OuterStep,
+    Parent,
+    Recalibration,
     averaged,
     batch_norm_layers,
     export_state,
     make_optimizer,
     move_to_mean,
-    moving_average,
-    outer_step,
     pieces,
     statistics_of,
+    steps_of,
 )
+
+
+class Generation:
+    """What a step may ask about: here that "w" is trained."""
+
+    trainable = ("w",)
 
 
 def bits(tensor):
@@ -143,11 +152,34 @@ def test_the_momentum_of_a_parameter_without_dimensions_is_averaged():
 
 
 def outer(parent, promoted, velocity=None, **how):
-    state = {"w": promoted.clone(), "buffer": torch.ones(2)}
-    how = {"lr": 1.0, "momentum": 0.0, "nesterov": False, **how}
-    velocity = outer_step({"w": parent, "buffer": torch.zeros(2)}, state, velocity, ["w"], **how)
-    assert torch.equal(state["buffer"], torch.ones(2))  # the network's buffers follow the mean
-    return state["w"], velocity
+    before = Parent(
+        generation=0,
+        state={"w": parent, "buffer": torch.zeros(2)},
+        slots={} if velocity is None else {"outer": velocity},
+    )
+    mean = Parent(generation=1, state={"w": promoted.clone(), "buffer": torch.ones(2)})
+    after = OuterStep(**{"lr": 1.0, **how})(mean, before, Generation())
+    assert torch.equal(after.state["buffer"], torch.ones(2))  # the network's buffers follow the mean
+    return after.state["w"], after.slots.get("outer")
+
+
+def moving_average(average, state, decay):
+    before = Parent(generation=0, state=state, slots={} if average is None else {"ema": average})
+    after = MovingAverage(decay)(Parent(generation=1, state=state), before, Generation())
+    assert after.state is state
+    return after.slots["ema"]
+
+
+def test_a_recipe_has_the_steps_that_its_numbers_ask_for_in_their_order():
+    assert steps_of(Recipe()) == ()
+    recipe = Recipe(ema=0.9, recalibrate=2, outer_lr=0.7, outer_momentum=0.5, outer_nesterov=True)
+    assert steps_of(recipe) == (OuterStep(0.7, 0.5, True), Recalibration(2), MovingAverage(0.9))
+
+
+def test_a_slot_is_added_beside_the_others():
+    parent = Parent(generation=3, state={}).with_slot("one", {"a": torch.ones(1)})
+    both = parent.with_slot("two", {})
+    assert (list(parent.slots), list(both.slots), both.generation) == (["one"], ["one", "two"], 3)
 
 
 def test_an_outer_rate_of_one_without_momentum_changes_nothing():

@@ -37,15 +37,35 @@ def test_batches_hold_the_subset_in_its_order(size, batch_size):
     assert np.concatenate(batches(subset, batch_size)).tolist() == subset.tolist()
 
 
-@given(st.integers(2, 300), st.integers(2, 50))
-def test_no_batch_has_a_single_sample_and_only_the_last_departs_from_the_batch_size(size, batch_size):
+@given(st.integers(1, 2000), st.integers(1, 300))
+def test_batches_are_even(size, batch_size):
+    """No step at the full learning rate on a few samples, just before selection looks."""
     sizes = [len(batch) for batch in batches(np.arange(size), batch_size)]
-    assert set(sizes[:-1]) <= {batch_size}
-    assert 2 <= sizes[-1] <= batch_size + 1
+    assert max(sizes) - min(sizes) <= 1
+    if batch_size != 2:  # an odd subset in pairs has a batch of three
+        assert max(sizes) <= batch_size
+    assert 2 * min(sizes) >= min(batch_size, size)
+
+
+@given(st.integers(2, 300), st.integers(2, 50))
+def test_no_batch_has_a_single_sample_which_batch_norm_cannot_train_on(size, batch_size):
+    assert min(len(batch) for batch in batches(np.arange(size), batch_size)) >= 2
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(8, [4, 4]), (9, [4, 5]), (10, [4, 4, 2]), (3, [3]), (1, [1]), (5, [5])]
+    ("size", "batch_size", "expected"),
+    [
+        (8, 4, [4, 4]),
+        (9, 4, [3, 3, 3]),
+        (10, 4, [4, 3, 3]),
+        (3, 4, [3]),
+        (1, 4, [1]),
+        (5, 4, [3, 2]),
+        (129, 128, [65, 64]),
+        (3, 2, [3]),
+        (7, 2, [3, 2, 2]),
+        (3, 1, [1, 1, 1]),
+    ],
 )
-def test_a_last_batch_of_one_joins_the_batch_before_it(size, expected):
-    assert [len(batch) for batch in batches(np.arange(size), 4)] == expected
+def test_the_sizes_of_batches(size, batch_size, expected):
+    assert [len(batch) for batch in batches(np.arange(size), batch_size)] == expected

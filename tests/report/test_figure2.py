@@ -7,29 +7,37 @@ import shutil
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from gradlex.cli import main
 from gradlex.errors import InputError
 from gradlex.experiments import Plan, Planned, record_activations
+from gradlex.report import gather
 from gradlex.report._claims import claims
 from gradlex.report._diversity import (
-    bootstrap,
     common_edges,
-    diversity,
+    difference_of,
     effective_rank,
     entropy,
+    mean_of,
     share_of_zeros,
 )
-from gradlex.report._drawing import looks
-from gradlex.report._evidence import gather
-from gradlex.report._figure2 import draw_figure2, write_figure2
+from gradlex.report._figure2 import (
+    compared,
+    density,
+    draw_figure2,
+    layer_panels,
+    planned_groups,
+    write_figure2,
+)
+from gradlex.report._plots import looks
 from gradlex.runs import stored_run
 
 ENDINGS = {"png", "svg", "txt", "md", "tex"}
 
 
-def features(seed, pictures=40, channels=60):
-    values = np.random.default_rng(seed).normal(size=(pictures, channels)).clip(min=0)
+def features(seed, images=40, channels=60):
+    values = np.random.default_rng(seed).normal(size=(images, channels)).clip(min=0)
     return values.astype(np.float32)
 
 
@@ -76,7 +84,7 @@ def test_the_effective_rank_of_orthogonal_features_is_their_number_and_of_one_di
 
 
 def test_the_effective_rank_equals_its_definition_by_singular_values():
-    for values in (features(1), features(2, pictures=60, channels=20)):
+    for values in (features(1), features(2, images=60, channels=20)):
         singular = np.linalg.svd(values.astype(np.float64), compute_uv=False)
         parts = singular / singular.sum()
         assert effective_rank(values) == pytest.approx(np.exp(-(parts * np.log(parts)).sum()))
@@ -94,67 +102,87 @@ def test_entropy_is_that_of_the_histogram_in_common_bins():
     assert entropy(np.zeros((4, 3)), common_edges([np.zeros((4, 3))])) == 0
 
 
-def test_intervals_hold_the_estimate_and_are_always_the_same():
-    runs = [features(1), features(2), features(3)]
-    edges = common_edges(runs)
-    found = diversity(runs, edges)
-    assert diversity(runs, edges) == found
-    assert diversity(runs, edges, seed=1) != found
-    for estimate in (found.zeros, found.entropy, found.effective_rank):
-        assert estimate.low < estimate.mean < estimate.high
-        assert estimate.mean == pytest.approx(np.mean(estimate.runs))
-    assert found.zeros.runs == tuple(share_of_zeros(each) for each in runs)
-
-
-def test_the_interval_of_a_mean_is_that_of_the_ordinary_bootstrap():
-    values = features(4)
-    estimate = bootstrap(share_of_zeros, [values], seed=0)
+def test_the_interval_of_a_mean_is_the_bootstrap_over_runs_and_always_the_same():
+    values = [3.0, 4.0, 8.0, 5.0, 6.5]
+    found = mean_of(values)
+    assert mean_of(values) == found
+    assert found.mean == pytest.approx(np.mean(values))
     generator = np.random.default_rng(9)
-    drawn = [share_of_zeros(values[generator.integers(0, 40, 40)]) for _ in range(4_000)]
-    assert (estimate.low, estimate.high) == pytest.approx(np.percentile(drawn, (2.5, 97.5)), rel=0.02)
+    drawn = [np.mean(generator.choice(values, len(values))) for _ in range(4_000)]
+    assert (found.low, found.high) == pytest.approx(np.percentile(drawn, (2.5, 97.5)), abs=0.2)
 
 
-def test_intervals_of_the_rank_are_about_as_wide_as_the_rank_varies_from_one_set_of_pictures_to_another():
-    many = [effective_rank(features(seed)) for seed in range(200)]
-    intervals = [bootstrap(effective_rank, [features(seed)], seed=0) for seed in range(10)]
-    width = np.mean([each.high - each.low for each in intervals])
-    # Rather wider, as the jackknife is; an ordinary bootstrap's is more than five times as wide.
-    assert 0.9 < width / (2 * 1.96 * np.std(many)) < 1.8
+def test_one_run_has_no_interval():
+    assert (mean_of([3.0]).low, mean_of([3.0]).high) == (None, None)
+    for paired in (True, False):
+        difference = difference_of([3.0], [2.0], paired=paired)
+        assert (difference.mean, difference.low, difference.high) == (1.0, None, None)
+    assert difference_of([3.0], [2.0, 1.0], paired=False).low is None
 
 
-def test_runs_that_differ_widen_the_interval():
-    alike = bootstrap(share_of_zeros, [features(1), features(1)], seed=0)
-    differing = bootstrap(share_of_zeros, [features(1), features(1).clip(min=0.1)], seed=0)
-    assert differing.high - differing.low > 3 * (alike.high - alike.low)
+def test_sets_with_the_same_seeds_are_compared_seed_by_seed():
+    these, those = [1.0, 5.0, 9.0], [0.5, 4.4, 8.6]
+    narrow, wide = (difference_of(these, those, paired=paired) for paired in (True, False))
+    assert narrow.mean == pytest.approx(wide.mean)
+    assert narrow.high - narrow.low < 0.3
+    assert wide.high - wide.low > 5
 
 
-def test_a_difference_is_taken_on_the_same_pictures():
-    edges = common_edges([features(1)])
-    one, other = (diversity([values], edges) for values in (features(1), 1.01 * features(1)))
-    same = one.minus(one)
-    assert (same.entropy.low, same.entropy.mean, same.entropy.high) == (0, 0, 0)
-    # What moves one of them moves the other: their difference scatters far less than either does.
-    narrow = other.minus(one).entropy
-    assert narrow.high - narrow.low < 0.5 * (one.entropy.high - one.entropy.low)
-    assert narrow.mean == pytest.approx(other.entropy.mean - one.entropy.mean)
-
-
-def test_sets_with_the_same_seeds_are_compared_seed_by_seed_in_whatever_order_they_are_named(plan):
+def test_sets_with_the_same_seeds_are_paired_in_whatever_order_they_are_named(plan):
     one, other = (plan.root / "runs" / name for name in ("sgd-0", "sgd-1"))
     draw_figure2({"so": [one, other], "so too": [other, one]}, plan.root / "same")
-    differences = [line for line in (plan.root / "same.txt").read_text().splitlines() if "less so" in line]
+    differences = [line for line in (plan.root / "same.txt").read_text().splitlines() if "minus so" in line]
     assert [line.split("difference")[1].split() for line in differences] == 2 * [
         ["+0.0", "[+0.0,", "+0.0]", "+0.000", "[+0.000,", "+0.000]", "+0.0", "[+0.0,", "+0.0]"]
     ]
 
 
-def test_sets_that_have_a_seed_twice_are_resampled_on_their_own():
-    runs = [features(1), features(1).clip(min=0.1)]
-    edges = common_edges(runs)
-    found = [diversity(runs, edges, pairing=[place, 0, 0]) for place in range(2)]
-    difference = found[1].minus(found[0]).zeros
-    assert difference.mean == 0
-    assert difference.high - difference.low > found[0].zeros.high - found[0].zeros.low
+def test_a_set_that_has_a_seed_twice_is_not_paired(plan):
+    one, other = (plan.root / "runs" / name for name in ("sgd-0", "lexicase-0"))
+    draw_figure2({"so": [one, other], "so too": [one, other]}, plan.root / "twice")
+    (line, *_) = [line for line in (plan.root / "twice.txt").read_text().splitlines() if "minus so" in line]
+    assert line.split("difference")[1].split()[3:6] != ["+0.000", "[+0.000,", "+0.000]"]
+
+
+@pytest.mark.parametrize("least", [0.0, 0.7])
+def test_the_density_of_what_is_never_negative_begins_at_its_least_value_and_has_all_its_mass(least):
+    values = least + np.abs(np.random.default_rng(3).normal(size=4_000))
+    points, heights = density(values)
+    assert points[0] == values.min()
+    assert trapezoid(heights, points) == pytest.approx(1, abs=0.01)
+    # Half a normal distribution: as high at its end as anywhere; a plain kernel estimate has half of it.
+    assert heights[0] == pytest.approx(2 / np.sqrt(2 * np.pi), rel=0.1)
+
+
+def test_a_density_of_positive_and_negative_values_is_not_cut():
+    values = np.random.default_rng(3).normal(size=1_000)
+    points, heights = density(values)
+    assert points[0] < values.min()
+    assert trapezoid(heights, points) == pytest.approx(1, abs=0.01)
+
+
+def test_no_line_of_the_figure_runs_below_the_least_activation(plan):
+    evidence = gather(plan)
+    found = compared(planned_groups(evidence)[0], None)
+    figure = layer_panels(found, looks(evidence), "A caption.")
+    for ax, sets in zip(figure.axes, found.layers.values(), strict=True):
+        for line, runs in zip(ax.get_lines(), sets.values(), strict=True):
+            assert line.get_xdata()[0] == min(run.min() for run in runs) >= 0
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "SGD (n = 2 seeds)",
+        "lexicase (n = 1 seed)",
+    ]
+    assert figure.get_supxlabel() == "A caption."
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_activations_that_are_not_finite_are_refused(plan, broken):
+    path = plan.root / "runs" / "sgd-0" / "activations.npz"
+    arrays = dict(np.load(path))
+    arrays["features.0"][0, 0] = broken
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match="empty or not finite"):
+        write_figure2(plan)
 
 
 def test_sgd_is_red_and_lexicase_blue_as_in_the_paper_in_whatever_order_they_are_planned(plan):
@@ -185,9 +213,11 @@ def test_runs_of_one_set_may_have_as_many_channels_as_they_like(trained, tmp_pat
 
 
 def test_the_papers_claim_of_diverse_representations_is_judged_by_the_runs_seeds(plan):
-    (claim, *_) = [each for each in claims([gather(plan)]) if each.text.startswith("Entropy of features.0")]
+    (claim, *_) = [
+        each for each in claims([gather(plan)]) if each.text.startswith("features.0: higher entropy")
+    ]
     # One seed has both.
-    assert (claim.difference.n, claim.agreement, claim.unit) == (1, 0, "nats")
+    assert (claim.difference.n, claim.agreement, claim.unit.word) == (1, 0, "nats")
     write_figure2(plan)
     text = (plan.root / "figure2.txt").read_text()
     row = next(line for line in text.splitlines() if line.startswith("features.0  lexicase  "))
@@ -196,7 +226,7 @@ def test_the_papers_claim_of_diverse_representations_is_judged_by_the_runs_seeds
         for name in ("lexicase-0", "sgd-0", "sgd-1")
     }
     edges = common_edges(values.values())
-    assert f"{entropy(values['lexicase-0'], edges):.3f} [" in row
+    assert f"{entropy(values['lexicase-0'], edges):.3f} " in row
     assert claim.difference.mean == pytest.approx(
         entropy(values["lexicase-0"], edges) - entropy(values["sgd-0"], edges)
     )
@@ -223,7 +253,7 @@ def test_the_numbers_stand_beside_the_figure(plan):
         ["SGD", "seed", "0"],
         ["SGD", "seed", "1"],
         ["lexicase", "seed", "0"],
-        ["lexicase", "less", "SGD"],
+        ["lexicase", "minus", "SGD"],
     ]
     values = [
         np.load(plan.root / "runs" / f"sgd-{seed}" / "activations.npz")["features.2"] for seed in (0, 1)
@@ -232,7 +262,7 @@ def test_the_numbers_stand_beside_the_figure(plan):
     assert f" {100 * np.mean([v == 0 for v in values]):.1f} [" in next(
         line for line in lines if "mean of" in line and "features.2" in line
     )
-    assert "first 100 test pictures" in "\n".join(lines)
+    assert "first 100 test images" in "\n".join(lines)
 
 
 def test_a_run_that_is_not_finished_is_left_out_and_named(plan):
@@ -253,12 +283,12 @@ def test_layers_can_be_chosen_and_must_be_common(plan):
     draw_figure2(groups, plan.root / "chosen", layers=["features.2"])
     assert "features.0" not in (plan.root / "chosen.txt").read_text()
     with pytest.raises(
-        InputError, match=r"do not all keep activations of features.1: .*lexicase-0 has features.0"
+        InputError, match=r"not all runs have activations of features.1: .*lexicase-0 has features.0"
     ):
         draw_figure2(groups, plan.root / "refused", layers=["features.1"])
     (other / "activations.npz").unlink()
     record_activations(other, layers=["classifier"])
-    with pytest.raises(InputError, match="do not all keep activations of a common layer"):
+    with pytest.raises(InputError, match="not all runs have activations of a common layer"):
         draw_figure2(groups, plan.root / "refused")
     assert not list(plan.root.glob("refused*"))
 
@@ -266,13 +296,13 @@ def test_layers_can_be_chosen_and_must_be_common(plan):
 def test_what_cannot_be_compared_is_refused(plan):
     one, other = (plan.root / "runs" / name for name in ("sgd-0", "lexicase-0"))
     record_activations(other, samples=50)
-    with pytest.raises(InputError, match=r"as many pictures.*sgd-0 has 100; .*lexicase-0 has 50"):
+    with pytest.raises(InputError, match=r"the same number of images.*sgd-0 has 100; .*lexicase-0 has 50"):
         draw_figure2({"one": [one], "other": [other]}, plan.root / "refused")
     with pytest.raises(InputError, match="at least one run in every set"):
         draw_figure2({"one": [one], "other": []}, plan.root / "refused")
     (other / "activations.npz").unlink()
     write_figure2(plan)
-    assert "Not drawn: lexicase, seed 0: its activations come with gradlex paper figure2." in (
+    assert "Not drawn: lexicase, seed 0: run gradlex paper figure2 to record its activations." in (
         plan.root / "figure2.txt"
     ).read_text(encoding="utf-8")
     for planned in plan.runs:

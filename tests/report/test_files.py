@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from gradlex.errors import InputError
 from gradlex.experiments import Plan, Planned
 from gradlex.recipe import Recipe
-from gradlex.report import text_report, write_report
+from gradlex.report import gather, text_report, write_report
+from gradlex.report._provenance import revision_notes
 
 EXPECTED = Path(__file__).parent / "expected"
 SGD = [68.11, 67.42, 68.30]
@@ -42,8 +44,8 @@ def test_the_same_records_give_the_same_bytes_twice(table2):
     first = {path.name: path.read_bytes() for path in files}
     assert {path.name: path.read_bytes() for path in write_report(table2)} == first
     assert sorted(first) == [
-        *(f"table2-accuracies.{kind}" for kind in ("png", "svg")),
         *(f"table2-curves.{kind}" for kind in ("png", "svg")),
+        *(f"table2-finals.{kind}" for kind in ("png", "svg")),
         *(f"table2.{kind}" for kind in ("md", "tex", "txt")),
     ]
 
@@ -63,7 +65,7 @@ def test_table_3_has_a_column_for_every_population_and_a_dash_where_there_is_no_
     )
     lines = text_report(plan).splitlines()
     assert re.split(r"\s{2,}", lines[2].strip()) == [
-        *("who", "dataset", "model", "seeds", "SGD", "p = 2", "p = 4", "p = 6", "p = 8")
+        *("source", "dataset", "model", "seeds", "SGD", "p = 2", "p = 4", "p = 6", "p = 8")
     ]
     assert re.split(r"\s{2,}", lines[4].strip()) == [
         *("gradlex, small", "cifar10.npz", "resnet20", "3", "67.94 ± 0.46"),
@@ -84,16 +86,60 @@ def test_table_1_has_a_row_for_every_dataset_and_model_in_the_papers_spelling(ex
         for method in ("sgd", "lexicase")
     }
     text = text_report(experiment("table1", arms))
-    ours = [re.split(r"\s{2,}", line)[1:3] for line in text.splitlines() if line.startswith("gradlex,")]
+    ours = [re.split(r"\s{2,}", line)[1:3] for line in text.splitlines() if line.startswith("gradlex, s")]
     assert ours == [["CIFAR-10", "VGG16"], ["SVHN", "EfficientNetB0"]]
     assert sum(line.startswith("published ") for line in text.splitlines()) == 21
+
+
+def test_table_1_ends_with_the_papers_column_of_gains(experiment):
+    plan = experiment(
+        "table1", {"sgd": SGD, "lexicase": LEXICASE, "random": [70.0]}, dataset="cifar10", model="resnet50"
+    )
+    lines = text_report(plan).splitlines()
+    assert re.split(r"\s{2,}", lines[2].strip())[4:] == ["SGD", "lexicase", "random", "acc. ↑"]
+    ours = next(line for line in lines if line.startswith("gradlex, s"))
+    assert ours.split()[-1] == f"{sum(LEXICASE) / 3 - sum(SGD) / 3:+.2f}"
+    theirs = next(line for line in lines if re.match(r"published +CIFAR-10 +ResNet50 ", line))
+    assert theirs.split()[-1] == "+0.34"  # as printed there, not 94.98 - 94.63
+
+
+def test_the_papers_gains_are_lexicase_minus_sgd_up_to_its_rounding(experiment):
+    text = text_report(experiment("table1", {"sgd": [None]}))
+    rows = [line.split() for line in text.splitlines() if line.startswith("published ")]
+    assert len(rows) == 21
+    for *_, sgd, _, _, lexicase, _, _, gain in rows:
+        assert float(gain) == pytest.approx(float(lexicase) - float(sgd), abs=0.0101)
+
+
+@pytest.mark.parametrize(("name", "inferred"), [("table2", False), ("table3", True), ("table4", True)])
+def test_seeds_that_the_paper_does_not_state_are_said_to_be_inferred(experiment, name, inferred):
+    text = " ".join(text_report(experiment(name, {"sgd": SGD})).split())
+    assert ("the paper does not say how many seeds this table has: 3 is inferred" in text) == inferred
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "table3", "table4", "compare"])
+def test_runs_of_0_1_0_are_marked_in_every_table(experiment, name):
+    plan = experiment(name, {"sgd": SGD, "lexicase": LEXICASE})
+    note = "These runs were made by gradlex 0.1.0: short last batches, SGD not saturated."
+    assert note in " ".join(text_report(plan).split())
+    arms = gather(plan).arms
+    saturated = [replace_runs(arm, train=99.8) for arm in arms]
+    assert revision_notes(saturated) == ["These runs were made by gradlex 0.1.0: short last batches."]
+    newer = [replace_runs(arms[0], revision=2), arms[1]]
+    assert revision_notes(newer)[0].startswith("3 of 6 runs were made by gradlex 0.1.0: short last batches")
+    assert revision_notes([replace_runs(arm, revision=2) for arm in arms]) == []
+
+
+def replace_runs(arm, **changes):
+    runs = {seed: dataclasses.replace(run, **changes) for seed, run in arm.runs.items()}
+    return dataclasses.replace(arm, runs=runs)
 
 
 def test_our_numbers_say_how_small_they_are(table2):
     text = " ".join(text_report(table2).split())
     assert (
-        "5,000 training and 10,000 test samples; generations: 40 for SGD; 200 for the others; p = 4, momentum reset"
-        in text
+        "5,000 training and 10,000 test samples; 40 generations for SGD; 200 generations for the others; "
+        "p = 4, momentum reset" in text
     )
 
 
@@ -110,7 +156,7 @@ def test_an_experiment_without_a_finished_run_is_reported_as_such(experiment):
     plan = experiment("compare", {"sgd": [None], "lexicase": [None, None]})
     assert text_report(plan) == (
         "No run is finished yet.\n\n"
-        "Not finished: 1 of 1 runs of SGD (seed 0 not started).\n\n"
+        "Not finished: 1 of 1 run of SGD (seed 0 not started).\n\n"
         "Not finished: 2 of 2 runs of lexicase (seeds 0 and 1 not started).\n"
     )
     assert [path.name for path in write_report(plan)] == ["compare.txt", "compare.md", "compare.tex"]
@@ -119,7 +165,7 @@ def test_an_experiment_without_a_finished_run_is_reported_as_such(experiment):
 def test_a_table_of_the_paper_without_a_finished_run_still_shows_the_published_rows(experiment):
     text = text_report(experiment("table4", {"sgd": [None], "lexicase": [None]}))
     assert "94.77" in text
-    assert "Not finished: 1 of 1 runs of lexicase, reset (seed 0 not started)." in text
+    assert "Not finished: 1 of 1 run of lexicase, reset (seed 0 not started)." in text
 
 
 def test_a_failed_run_is_named_with_its_reason_and_counted_beside_the_means(experiment):
@@ -134,7 +180,7 @@ def test_a_failed_run_is_named_with_its_reason_and_counted_beside_the_means(expe
         in text
     )
     assert "lexicase 2 (1 failed) 70.09" in text
-    assert "Runs failed (lexicase with 1 of 3 seeds tried) and are in no mean." in text
+    assert "Failed runs (lexicase: 1 of 3 seeds) are not part of the means." in text
 
 
 def test_a_method_that_failed_with_every_seed_stays_in_the_table_and_the_verdict(experiment):
@@ -146,12 +192,12 @@ def test_a_method_that_failed_with_every_seed_stays_in_the_table_and_the_verdict
     )
     text = " ".join(text_report(plan).split())
     assert "average, outer 0.9 0 (3 failed) - - - - - - -" in text
-    assert "Runs failed (average, outer 0.9 with 3 of 3 seeds tried) and are in no mean." in text
+    assert "Failed runs (average, outer 0.9: 3 of 3 seeds) are not part of the means." in text
 
 
 def test_what_is_missing_is_told_by_dataset_model_and_population(experiment):
     two = experiment("table1", {"sgd": SGD, "lexicase dataset=svhn model=resnet50": [None]})
-    assert "Not finished: 1 of 1 runs of lexicase, ResNet50 on SVHN (seed 0 not started)." in text_report(two)
+    assert "Not finished: 1 of 1 run of lexicase, ResNet50 on SVHN (seed 0 not started)." in text_report(two)
     sizes = experiment("table3", {"lexicase population=2": SGD, "lexicase population=8": [70.0, None]})
     assert "Not finished: 1 of 2 runs of lexicase, p = 8 (seed 1 not started)." in text_report(sizes)
 
@@ -172,11 +218,12 @@ def test_matched_baselines_stand_apart_before_their_populations_are_finished(exp
 
 
 def test_settings_that_the_paper_does_not_have_are_told(experiment):
-    changed = {"optimizer": "adamw", "schedule": "constant", "on_all_fail": "survive", "augment": "none"}
+    changed = {"optimizer": "adamw", "schedule": "constant", "augment": "none"}
+    changed |= {"selection_options": {"on_all_fail": "survive"}}
     text = " ".join(text_report(experiment("compare", {"sgd": SGD, "lexicase": SGD}, **changed)).split())
     assert (
-        "p = 4, momentum reset, batch size 32, rate 0.05, weight decay 0.0001, augmentation none, precision float32, "
-        "optimizer adamw, schedule constant, on_all_fail survive." in text
+        "p = 4, momentum reset, batch size 32, learning rate 0.05, weight decay 0.0001, augmentation none, "
+        "precision float32, optimizer adamw, schedule constant, on_all_fail survive." in text
     )
 
 
@@ -212,7 +259,7 @@ def test_the_critical_path_is_what_one_device_sees(experiment):
 def test_two_runs_of_the_same_method_and_seed_are_refused(experiment):
     plan = experiment("compare", {"sgd": SGD, "lexicase": LEXICASE})
     twice = Plan(**{**vars(plan), "runs": (*plan.runs, plan.runs[0])})
-    with pytest.raises(InputError, match="are both SGD with the seed 0"):
+    with pytest.raises(InputError, match="are both SGD, seed 0"):
         text_report(twice)
 
 

@@ -42,7 +42,7 @@ def test_equal_values_have_a_deviation_of_zero_and_no_interval():
 
 
 def test_the_paired_test_is_the_t_test_of_the_differences(arms):
-    difference = paired(arms["lexicase"].accuracies, arms["SGD"].accuracies)
+    difference = paired(arms["lexicase"].values, arms["SGD"].values)
     differences = [70.31 - 68.11, 69.88 - 67.42, 70.62 - 68.30]
     mean, error = statistics.mean(differences), statistics.stdev(differences) / math.sqrt(3)
     half = stats.t.ppf(0.975, 2) * error
@@ -86,4 +86,4 @@ def test_pairs_that_all_differ_by_the_same_support_nothing(others):
 
 
 def test_a_difference_below_zero_has_a_negative_sign(arms):
-    assert paired(arms["SGD"].accuracies, arms["lexicase"].accuracies).sign == -1
+    assert paired(arms["SGD"].values, arms["lexicase"].values).sign == -1

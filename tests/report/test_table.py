@@ -51,7 +51,7 @@ def test_latex_is_a_table_without_packages():
         "method & test, \\% \\\\\n"
         "\\hline\n"
         "SGD & 67.94 $\\pm$ 0.46 \\\\\n"
-        "a\\_b|c & $-$2.10 \\\\\n"
+        "a\\_b$|$c & $-$2.10 \\\\\n"
         "\\hline\n"
         "\\end{tabular}\n"
         "\\par On 5 \\% of the data.\n"

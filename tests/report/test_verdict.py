@@ -22,42 +22,39 @@ def judged(experiment):
 def test_a_clear_gain_is_called_one_and_its_cost_is_told(judged):
     text = judged({"sgd": SGD, "lexicase": [70.1, 69.5, 70.2]})
     assert text == (
-        "In short, for resnet20 on cifar10.npz: Lexicase, which trains on 5 times the samples of SGD, is more "
-        "accurate than SGD (+2.00 points, 95 % interval +1.75 to +2.25, p < 0.001, 3 seeds). There is no SGD on as "
-        "many samples here, so a gain over SGD may come from the longer training alone."
+        "In short, for resnet20 on cifar10.npz: Lexicase, which trains on 5 times the samples of SGD, is "
+        "significantly better than SGD (+2.00 points, 95 % interval +1.75 to +2.25, p < 0.001, 3 seeds). There is "
+        "no SGD run on equal samples, so a gain over SGD may come from longer training alone."
     )
 
 
 def test_a_clear_loss_is_called_one(judged):
     text = judged({"sgd": SGD, "sgd-matched": [71.0, 70.6, 71.4], "lexicase": [70.1, 69.6, 70.2]})
-    assert "is more accurate than SGD (" in text
+    assert "is significantly better than SGD (" in text
     assert (
-        "it is less accurate than SGD on equal samples at weight decay 0.0001 (-1.03 points, 95 % interval"
+        "it is significantly worse than SGD on equal samples at weight decay 0.0001 (-1.03 points, 95 % interval"
         in text
     )
 
 
 def test_noise_supports_no_conclusion(judged):
     text = judged({"sgd": SGD, "lexicase": CLOSE})
-    assert "cannot be told from SGD by these 3 seeds (+0.03 points" in text
-    assert "more accurate" not in text
+    assert "is not significantly different from SGD (+0.03 points" in text
+    assert "better than" not in text
 
 
 def test_one_seed_supports_no_conclusion_however_large_the_difference(judged):
     text = judged({"sgd": [60.0], "sgd-matched": [60.0], "random": [61.0], "lexicase": [90.0]})
-    assert "is 30.00 points above SGD in one seed, which supports no conclusion" in text
-    assert "more accurate" not in text
+    assert "differs from SGD by +30.00 points (1 seed, too few for a conclusion)" in text
+    assert "better than" not in text
     assert text.endswith(
-        "No method with a population has an interval against SGD on equal samples: more seeds are needed."
+        "No population method has an interval against SGD on equal samples: more seeds are needed."
     )
 
 
 def test_two_seeds_with_the_same_difference_support_no_conclusion(judged):
     text = judged({"sgd": [60.0, 61.0], "lexicase": [62.0, 63.0]})
-    assert (
-        "cannot be told from SGD by these 2 seeds (+2.00 points in each of 2 seeds, so without an interval)"
-        in text
-    )
+    assert "is not significantly different from SGD (+2.00 points in each of 2 seeds, no interval)" in text
 
 
 def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
@@ -73,21 +70,21 @@ def test_the_best_supported_method_is_said_to_be_picked_and_unadjusted(judged):
         }
     )
     assert (
-        "Of the 3 methods with a population the best supported against SGD on equal samples at every weight decay tried"
-        ", average, is more accurate than SGD on equal samples at weight decay 0.0001 (" in text
+        "Of the 3 population methods, the best supported against SGD on equal samples at every weight decay, average, "
+        "is significantly better than SGD on equal samples at weight decay 0.0001 (" in text
     )
-    assert "it is more accurate than SGD on equal samples at weight decay 0.0005 (+0.70 points" in text
+    assert "it is significantly better than SGD on equal samples at weight decay 0.0005 (+0.70 points" in text
     assert text.endswith(
-        "it was picked by these numbers themselves, and no interval is adjusted for the number of comparisons."
+        "it was picked after seeing these results, and the intervals are not adjusted for the number of comparisons."
     )
 
 
 def test_a_baseline_with_fewer_seeds_than_the_other_does_not_make_the_verdict_contradict_itself(judged):
     matched = {"sgd-matched": [71.0, 70.6, 71.4], "sgd-matched-5e-4": [72.5]}
     text = judged({**matched, "lexicase": [70.1, 69.5, 70.2], "average": [73.1, 72.6, 73.3]})
-    assert "it is 2.40 points below SGD on equal samples at weight decay 0.0005 in one seed" in text
+    assert "it differs from SGD on equal samples at weight decay 0.0005 by -2.40 points (1 seed," in text
     assert text.endswith(
-        "No method with a population has an interval against SGD on equal samples at every weight decay tried: more "
+        "No population method has an interval against SGD on equal samples at every weight decay: more "
         "seeds are needed."
     )
 
@@ -95,7 +92,7 @@ def test_a_baseline_with_fewer_seeds_than_the_other_does_not_make_the_verdict_co
 def test_one_method_with_an_interval_is_not_picked_from_one(judged):
     text = judged({"sgd-matched": [71.0, 70.6, 71.4], "lexicase": [70.1, 69.5, 70.2], "average": [73.1]})
     assert text.endswith(
-        "Of the methods with a population only lexicase has an interval against SGD on equal samples so far."
+        "Of the population methods only lexicase has an interval against SGD on equal samples so far."
     )
 
 
@@ -114,11 +111,11 @@ def test_a_method_above_one_matched_baseline_alone_is_not_called_above_both(judg
         }
     )
     assert (
-        "None of the 2 methods with a population that have intervals is shown to be above SGD on equal samples at "
-        "every weight decay tried: the nearest by its mean, average, is more accurate than SGD on equal samples at "
-        "weight decay 0.0001 (+2.00 points" in text
+        "None of the 2 population methods with intervals is significantly better than SGD on equal samples at every "
+        "weight decay. The closest by its mean, average, is significantly better than SGD on equal samples at weight "
+        "decay 0.0001 (+2.00 points" in text
     )
-    assert "it cannot be told from SGD on equal samples at weight decay 0.0005" in text
+    assert "it is not significantly different from SGD on equal samples at weight decay 0.0005" in text
 
 
 def test_the_nearest_is_the_one_with_the_highest_mean_however_narrow_the_others_are(judged):
@@ -130,20 +127,20 @@ def test_the_nearest_is_the_one_with_the_highest_mean_however_narrow_the_others_
             "random": [66.0, 65.6, 66.4],  # every difference is the same: without an interval
         }
     )
-    assert "None of the 2 methods with a population that have intervals is shown to be above" in text
-    assert "the nearest by its mean, average, cannot be told from" in text
+    assert "None of the 2 population methods with intervals is significantly better than" in text
+    assert "The closest by its mean, average, is not significantly different from" in text
 
 
 def test_without_a_baseline_of_equal_cost_the_verdict_says_so(judged):
     text = judged({"sgd-matched population=4": SGD, "lexicase population=2": CLOSE})
-    assert "Lexicase has no finished SGD of equal cost." in text
+    assert "Lexicase has no finished SGD run at equal cost." in text
 
 
 def test_without_a_common_seed_nothing_is_compared(judged):
     text = judged({"sgd": [68.0, None], "lexicase": [None, 70.0]})
-    assert "cannot be compared with SGD, since no seed has both finished" in text
+    assert "cannot be compared with SGD: they share no finished seed" in text
 
 
 def test_without_lexicase_or_without_sgd_the_verdict_says_so(judged, experiment):
-    assert "No run of lexicase is finished" in judged({"sgd": SGD, "random": CLOSE})
-    assert "lexicase has nothing to be compared with" in judged({"lexicase": CLOSE}, name="table2")
+    assert "No lexicase run is finished" in judged({"sgd": SGD, "random": CLOSE})
+    assert "there is nothing to compare lexicase with" in judged({"lexicase": CLOSE}, name="table2")

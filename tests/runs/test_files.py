@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
 import gradlex
 from gradlex import Recipe
+from gradlex.runs import stored_run
 
 GENERATION_FIELDS = {
     "generation",
@@ -42,9 +45,9 @@ def lines(path):
 
 
 @pytest.fixture
-def run(pictures, tiny_cnn, small, tmp_path):
+def run(images, tiny_cnn, small, tmp_path):
     recipe = small.replace(generations=4, augment="flip", optimizer_options={"nesterov": True})
-    return gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, evaluate_every=2, out=tmp_path / "run")
+    return gradlex.train(tiny_cnn(), images, recipe, test=images, evaluate_every=2, out=tmp_path / "run")
 
 
 def test_the_files_of_a_finished_run_are_there_and_no_temporary_one(run):
@@ -85,11 +88,11 @@ def test_every_evaluation_has_its_line_and_the_last_is_the_result(run):
     found = lines(run.path / "evaluations.jsonl")
     assert [line["generation"] for line in found] == [1, 3]
     result = strict((run.path / "result.json").read_text())
-    assert found[-1]["test_accuracy"] == result["test_accuracy"]
-    assert found[-1]["test_loss"] == result["test_loss"]
-    assert all(0 <= line["test_accuracy"] <= 1 for line in found)
-    assert "train_accuracy" not in found[0]
-    assert found[-1]["train_accuracy"] == result["train_accuracy"]
+    assert found[-1]["metrics"] == {"test": result["metrics"]["test"]}
+    for line, record in zip(found, (run.generations[1], run.generations[3]), strict=True):
+        assert line["metrics"]["test"] == record.test
+        assert set(record.test) == {"accuracy", "loss"}
+        assert 0 <= record.test["accuracy"] <= 1
 
 
 def test_the_result_sums_up_the_run(run):
@@ -99,7 +102,13 @@ def test_the_result_sums_up_the_run(run):
     assert result["samples_trained"] == 4 * 50
     assert result["cases_evaluated"] == sum(record.cases_evaluated for record in run.generations)
     assert result["parameters"] == sum(p.numel() for p in run.model.parameters())
-    assert result["train_accuracy"] == result["test_accuracy"]  # the test samples are the training samples
+    assert result["metrics"]["train"] == result["metrics"]["test"]  # the same samples
+    assert result["measures"] == [
+        {"name": "accuracy", "higher_is_better": True, "fraction": True},
+        {"name": "loss", "higher_is_better": False, "fraction": False},
+    ]
+    assert result["stopped"] is None
+    assert set(result["sha256"]) == {"model.safetensors"}
     assert result["seconds"] >= 0
     assert result["data"]["train_samples"] == result["data"]["test_samples"] == 50
 
@@ -110,13 +119,15 @@ def test_the_stored_recipe_is_the_resolved_one_with_the_data_it_saw(run):
     assert stored["gradlex"] == gradlex.__version__
     assert stored["data"]["fingerprint"] == run.result["data"]["fingerprint"]
     assert (run.recipe.dataset, run.recipe.model, run.recipe.augment) == ("given", "given", "flip")
-    for name in ("population", "momentum", "generations", "batch_size", "augment", "on_all_fail"):
+    for name in ("population", "momentum", "generations", "batch_size", "augment"):
         assert stored["recipe"][name] is not None
+    assert stored["recipe"]["selection_options"] == {"on_all_fail": "random"}
+    assert stored["revision"] == gradlex.recipe.REVISION
     assert "auto" not in stored["recipe"].values()
 
 
 @pytest.mark.parametrize(
-    ("method", "fields"),
+    ("method", "options"),
     [
         ("sgd", ()),
         ("lexicase", ("on_all_fail",)),
@@ -130,19 +141,20 @@ def test_the_stored_recipe_is_the_resolved_one_with_the_data_it_saw(run):
         ("random", ()),
     ],
 )
-def test_no_option_that_a_method_used_is_left_open(method, fields, pictures, tiny_dropout):
-    run = gradlex.train(tiny_dropout(), pictures, Recipe(selection=method, generations=2))
-    for name in ("population", "momentum", "generations", "batch_size", "augment", *fields):
+def test_no_option_that_a_method_used_is_left_open(method, options, images, tiny_dropout):
+    run = gradlex.train(tiny_dropout(), images, Recipe(selection=method, generations=2))
+    for name in ("population", "momentum", "generations", "batch_size", "augment"):
         assert getattr(run.recipe, name) is not None
+    assert set(run.recipe.selection_options) == set(options)
     assert run.recipe.threads != "auto"
     assert run.recipe.precision != "auto"
     assert Recipe.from_dict(json.loads(json.dumps(run.recipe.to_dict()))) == run.recipe
 
 
-def test_the_resolved_recipe_repeats_the_run(pictures, tiny_dropout, same):
+def test_the_resolved_recipe_repeats_the_run(images, tiny_dropout, same):
     open_recipe = Recipe(selection="downsampled-lexicase", generations=3, seed=5)
-    run = gradlex.train(tiny_dropout(), pictures, open_recipe)
-    again = gradlex.train(tiny_dropout(), pictures, run.recipe.replace(augment="none"))
+    run = gradlex.train(tiny_dropout(), images, open_recipe)
+    again = gradlex.train(tiny_dropout(), images, run.recipe.replace(augment="none"))
     assert again.recipe == run.recipe
     assert same(run.model.state_dict(), again.model.state_dict())
 
@@ -162,30 +174,51 @@ def test_the_stored_weights_are_the_models(run, tiny_cnn, same):
     model.load_state_dict(stored)
 
 
-def test_without_test_samples_only_the_training_accuracy_is_written_at_the_end(
-    pictures, tiny_cnn, small, tmp_path
-):
-    gradlex.train(tiny_cnn(), pictures, small, out=tmp_path / "run")
-    (line,) = lines(tmp_path / "run" / "evaluations.jsonl")
-    assert line["generation"] == 1
-    assert "test_accuracy" not in line
+def test_without_test_samples_the_result_has_the_training_metrics_alone(images, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), images, small, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "evaluations.jsonl").exists()
     result = strict((tmp_path / "run" / "result.json").read_text())
-    assert result["test_accuracy"] is None
-    assert result["train_accuracy"] == line["train_accuracy"]
+    assert set(result["metrics"]) == {"train"}
+    assert result["metrics"]["train"] == run.train
+    assert run.test is None
 
 
-def test_a_callable_augmentation_stands_as_given(pictures, tiny_cnn, small, tmp_path):
-    run = gradlex.train(tiny_cnn(), pictures, small, augment=gradlex.data.flip(), out=tmp_path / "run")
+def test_the_stored_run_is_read_back_as_it_was(run):
+    found = stored_run(run.path)
+    assert found.recipe == run.recipe
+    assert found.generations == run.generations
+    assert found.result == run.result
+    assert found.data["train_samples"] == 50
+    assert found.revision == gradlex.recipe.REVISION
+
+
+def test_a_metric_that_is_not_finite_is_null_in_files_and_nan_in_memory(images, small, tmp_path):
+    class Odd(gradlex.tasks.Classification):
+        def metrics(self, batches):
+            return {**super().metrics(batches), "loss": math.inf}
+
+    net = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
+    gradlex.train(net, images, small, test=images, task=Odd(), out=tmp_path / "run")
+    assert all(
+        line["metrics"]["test"]["loss"] is None for line in lines(tmp_path / "run" / "evaluations.jsonl")
+    )
+    assert strict((tmp_path / "run" / "result.json").read_text())["metrics"]["train"]["loss"] is None
+    assert math.isnan(stored_run(tmp_path / "run").result["metrics"]["test"]["loss"])
+    assert math.isnan(stored_run(tmp_path / "run").generations[-1].test["loss"])
+
+
+def test_a_callable_augmentation_stands_as_given(images, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), images, small, augment=gradlex.data.flip(), out=tmp_path / "run")
     assert run.recipe.augment == "given"
 
 
-def test_the_fingerprint_changes_with_any_sample_and_any_label(pictures, tiny_dropout, small):
+def test_the_fingerprint_changes_with_any_sample_and_any_label(images, tiny_dropout, small):
     def fingerprint(x, y):
         return gradlex.train(tiny_dropout(), (x, y), small.replace(generations=1)).result["data"][
             "fingerprint"
         ]
 
-    x, y = pictures
+    x, y = images
     moved, renamed = x.clone(), y.clone()
     moved[9, 1, 3, 3] += 1e-3
     renamed[9] = (renamed[9] + 1) % 3

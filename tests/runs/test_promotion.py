@@ -37,8 +37,8 @@ def without_seconds(path):
 
 
 @pytest.mark.parametrize("promotion", ["winner", "average", "expected", "survivors"])
-def test_weights_and_their_entropy_are_recorded(promotion, pictures, tiny_cnn, small, tmp_path):
-    run = gradlex.train(tiny_cnn(), pictures, small.replace(promotion=promotion), out=tmp_path / "run")
+def test_weights_and_their_entropy_are_recorded(promotion, images, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), images, small.replace(promotion=promotion), out=tmp_path / "run")
     for line, record in zip(lines(tmp_path / "run" / "generations.jsonl"), run.generations, strict=True):
         weights = line["weights"]
         assert tuple(weights) == record.weights
@@ -54,114 +54,117 @@ def test_weights_and_their_entropy_are_recorded(promotion, pictures, tiny_cnn, s
     assert run.recipe.promotion == promotion
 
 
-class Stopped(Exception):
-    pass
+class Killed(BaseException):
+    """Ends a run as a signal or the loss of power would."""
+
+
+class Kill(gradlex.Callback):
+    """Kills the run once so many generations are done."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def on_generation(self, run, record):
+        if record.generation + 1 == self.done:
+            raise Killed
+
+
+def checkpointed(folder, generation):
+    """The tensors of the one checkpoint of a generation."""
+    (path,) = (folder / "checkpoint").glob(f"{generation:08d}-*.safetensors")
+    return safetensors.torch.load_file(path)
 
 
 @pytest.mark.parametrize("promotion", ["average", "expected", "winner"])
 @pytest.mark.parametrize("done", [1, 3, 4])
-def test_a_resumed_run_equals_the_uninterrupted_one(
-    done, promotion, pictures, tiny_cnn, small, same, tmp_path
-):
+def test_a_resumed_run_equals_the_uninterrupted_one(done, promotion, images, tiny_cnn, small, same, tmp_path):
     recipe = small.replace(**EVERYTHING, promotion=promotion)
-    whole = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "whole")
+    whole = gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "whole")
 
-    def stop(record):
-        if record.generation + 1 == done:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "run", callback=stop)
-    again = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "run", resume=True)
+    with pytest.raises(Killed):
+        gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "run", callbacks=[Kill(done)])
+    again = gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "run", resume=True)
     assert same(again.model.state_dict(), whole.model.state_dict())
     assert same(again.ema.state_dict(), whole.ema.state_dict())
     for name in ("model.safetensors", "ema.safetensors", "evaluations.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     one, other = (without_seconds(tmp_path / where / "generations.jsonl") for where in ("run", "whole"))
     assert one == other
-    kept = "checkpoint/00000005/tensors.safetensors"
-    tensors, expected = (safetensors.torch.load_file(tmp_path / w / kept) for w in ("run", "whole"))
+    tensors, expected = (checkpointed(tmp_path / where, 5) for where in ("run", "whole"))
     assert same(tensors, expected)
-    assert {label.partition("/")[0] for label in tensors} == {"state", "optimizer", "outer", "ema"}
+    places = {"/".join(label.split("/")[: 2 if label.startswith("slot/") else 1]) for label in tensors}
+    assert places == {"state", "optimizer", "slot/outer", "slot/ema"}
 
 
-def test_a_finished_run_is_given_back_as_it_was_returned(pictures, tiny_cnn, small, same, tmp_path):
+def test_a_finished_run_is_given_back_as_it_was_returned(images, tiny_cnn, small, same, tmp_path):
     recipe = small.replace(**EVERYTHING, promotion="average")
     first, second = (
-        gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "run", resume=True)
+        gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "run", resume=True)
         for _ in range(2)
     )
     assert same(first.model.state_dict(), second.model.state_dict())
     assert same(first.ema.state_dict(), second.ema.state_dict())
     assert second.generations == first.generations
-    assert second.result["ema_test_accuracy"] == first.result["ema_test_accuracy"]
+    assert second.result == first.result
+    assert set(second.result["metrics"]) == {"test", "ema", "train"}
 
 
-def test_a_run_made_longer_equals_one_that_was_long_from_the_start(pictures, tiny_cnn, small, same, tmp_path):
+def test_a_run_made_longer_equals_one_that_was_long_from_the_start(images, tiny_cnn, small, same, tmp_path):
     recipe = small.replace(**{**EVERYTHING, "schedule": "constant"}, promotion="average")
-    whole = gradlex.train(tiny_cnn(), pictures, recipe)
-    gradlex.train(tiny_cnn(), pictures, recipe.replace(generations=3), out=tmp_path / "run")
-    longer = gradlex.train(tiny_cnn(), pictures, recipe, out=tmp_path / "run", resume=True)
+    whole = gradlex.train(tiny_cnn(), images, recipe)
+    gradlex.train(tiny_cnn(), images, recipe.replace(generations=3), out=tmp_path / "run")
+    longer = gradlex.train(tiny_cnn(), images, recipe, out=tmp_path / "run", resume=True)
     assert same(longer.model.state_dict(), whole.model.state_dict())
     assert same(longer.ema.state_dict(), whole.ema.state_dict())
 
 
-def test_a_run_recorded_before_there_were_weights_goes_on(pictures, tiny_cnn, small):
-    run = gradlex.train(tiny_cnn(), pictures, small)
+def test_a_run_recorded_before_there_were_weights_goes_on(images, tiny_cnn, small):
+    run = gradlex.train(tiny_cnn(), images, small)
     record = run.generations[0]
     old = {name: value for name, value in record.line().items() if name not in ("weights", "entropy")}
     assert type(record).from_lines(json.loads(json.dumps(old)), {}) == record
 
 
-def test_the_average_is_evaluated_and_saved_beside_the_parent(pictures, tiny_cnn, small, same, tmp_path):
+def test_the_average_is_evaluated_and_saved_beside_the_parent(images, tiny_cnn, small, same, tmp_path):
     recipe = small.replace(generations=4, ema=0.5)
-    run = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, evaluate_every=2, out=tmp_path / "run")
+    run = gradlex.train(tiny_cnn(), images, recipe, test=images, evaluate_every=2, out=tmp_path / "run")
     found = lines(tmp_path / "run" / "evaluations.jsonl")
     assert [line["generation"] for line in found] == [1, 3]
-    assert all({"ema_accuracy", "ema_loss", "test_accuracy"} <= set(line) for line in found)
-    assert found[-1]["ema_accuracy"] == run.result["ema_test_accuracy"]
-    assert found[-1]["ema_loss"] == run.result["ema_test_loss"]
-    assert run.result["ema_test_loss"] != run.result["test_loss"]
+    assert all(set(line["metrics"]) == {"test", "ema"} for line in found)
+    average = run.result["metrics"]["ema"]
+    assert found[-1]["metrics"]["ema"] == average
+    assert average["loss"] != run.test["loss"]
     stored = safetensors.torch.load_file(tmp_path / "run" / "ema.safetensors")
     assert same(stored, run.ema.state_dict())
     assert not run.ema.training
     with torch.inference_mode():
-        outputs = run.ema(pictures[0])
-    assert (outputs.argmax(1) == pictures[1]).double().mean() == pytest.approx(
-        run.result["ema_test_accuracy"]
-    )
-    assert nn.functional.cross_entropy(outputs, pictures[1]) == pytest.approx(
-        run.result["ema_test_loss"], rel=1e-5
-    )
+        outputs = run.ema(images[0])
+    assert (outputs.argmax(1) == images[1]).double().mean() == pytest.approx(average["accuracy"])
+    assert nn.functional.cross_entropy(outputs, images[1]) == pytest.approx(average["loss"], rel=1e-5)
 
 
-def test_without_a_moving_average_there_is_no_trace_of_it(pictures, tiny_cnn, small, tmp_path):
-    run = gradlex.train(tiny_cnn(), pictures, small, test=pictures, out=tmp_path / "run")
+def test_without_a_moving_average_there_is_no_trace_of_it(images, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), images, small, test=images, out=tmp_path / "run")
     assert not (tmp_path / "run" / "ema.safetensors").exists()
-    assert not [name for name in run.result if "ema" in name]
-    assert not [
-        name for line in lines(tmp_path / "run" / "evaluations.jsonl") for name in line if "ema" in name
-    ]
-    tensors = safetensors.torch.load_file(
-        tmp_path / "run" / "checkpoint" / "00000002" / "tensors.safetensors"
-    )
-    assert all(label.startswith("state/") for label in tensors)
+    assert "ema" not in run.result["metrics"]
+    assert all(set(line["metrics"]) == {"test"} for line in lines(tmp_path / "run" / "evaluations.jsonl"))
+    assert all(label.startswith("state/") for label in checkpointed(tmp_path / "run", 2))
 
 
-def test_without_test_samples_the_average_has_no_test_accuracy(pictures, tiny_cnn, small):
-    run = gradlex.train(tiny_cnn(), pictures, small.replace(ema=0.5))
-    assert run.result["ema_test_accuracy"] is None
+def test_without_test_samples_the_average_has_no_metrics(images, tiny_cnn, small):
+    run = gradlex.train(tiny_cnn(), images, small.replace(ema=0.5))
+    assert set(run.result["metrics"]) == {"train"}
     assert run.ema is not None
 
 
 def test_the_final_model_is_recalibrated_once_and_the_checkpoint_is_not(
-    pictures, tiny_cnn, small, same, tmp_path, one_thread
+    images, tiny_cnn, small, same, tmp_path, one_thread
 ):
-    x, _ = pictures
+    x, _ = images
     recipe = small.replace(promotion="average", ema=0.5)
-    plain = gradlex.train(tiny_cnn(), pictures, recipe, test=pictures, out=tmp_path / "plain")
+    plain = gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "plain")
     run = gradlex.train(
-        tiny_cnn(), pictures, recipe.replace(recalibrate_final=3), test=pictures, out=tmp_path / "run"
+        tiny_cnn(), images, recipe.replace(recalibrate_final=3), test=images, out=tmp_path / "run"
     )
     drawn = stream(recipe.seed, "recalibration", 2, 1).permutation(50)[:24]
     for found, given in ((run.model, plain.model), (run.ema, plain.ema)):
@@ -170,14 +173,13 @@ def test_the_final_model_is_recalibrated_once_and_the_checkpoint_is_not(
         assert same(found.state_dict(), given.state_dict())
         assert found[1].num_batches_tracked == 3
         assert torch.equal(found[0].weight, before["0.weight"])
-    kept = "checkpoint/00000002/tensors.safetensors"
-    assert same(*(safetensors.torch.load_file(tmp_path / where / kept) for where in ("run", "plain")))
+    assert same(*(checkpointed(tmp_path / where, 2) for where in ("run", "plain")))
     assert same(safetensors.torch.load_file(tmp_path / "run" / "model.safetensors"), run.model.state_dict())
     # What is evaluated is what is returned.
     with torch.inference_mode():
-        loss = nn.functional.cross_entropy(run.model(x), pictures[1]).item()
-    assert run.result["test_loss"] == pytest.approx(loss, rel=1e-5)
-    assert run.result["train_loss"] == pytest.approx(loss, rel=1e-5)
+        loss = nn.functional.cross_entropy(run.model(x), images[1]).item()
+    assert run.test["loss"] == pytest.approx(loss, rel=1e-5)
+    assert run.train["loss"] == pytest.approx(loss, rel=1e-5)
     assert run.generations[0] == type(run.generations[0])(
         **{
             **vars(plain.generations[0]),
@@ -193,11 +195,11 @@ REFUSED = {
     ),
     "more cases than there are": (
         {"promotion": "expected", "promotion_cases": 21},
-        "promotion_cases 21 is more than the 20 training cases: give fewer",
+        "promotion_cases 21 is more than the 20 cases: give fewer",
     ),
     "depth without survivors": (
-        {"promotion": "average", "promotion_depth": 5},
-        "promotion_depth belongs to promotion 'survivors', got 5 with promotion 'average'",
+        {"promotion": "average", "selection_options": {"depth": 5}},
+        "depth is for selection, which promotion 'average' does not ask, got 5",
     ),
     "survivors of a tournament": (
         {"promotion": "survivors", "selection": "tournament"},
@@ -205,7 +207,11 @@ REFUSED = {
     ),
     "expected dalex": ({"promotion": "expected", "selection": "dalex"}, "exact probabilities .*got 'dalex'"),
     "expected with the pool's own epsilon": (
-        {"promotion": "expected", "selection": "epsilon-lexicase", "epsilon_mode": "dynamic"},
+        {
+            "promotion": "expected",
+            "selection": "epsilon-lexicase",
+            "selection_options": {"epsilon_mode": "dynamic"},
+        },
         "got 'epsilon-lexicase'",
     ),
     "nesterov without a momentum": (
@@ -215,23 +221,22 @@ REFUSED = {
     "sgd with cases": ({"selection": "sgd", "promotion_cases": 5}, "promotion_cases belongs to"),
     "cases of a random choice": (
         {"selection": "random", "promotion": "expected", "promotion_cases": 5},
-        "selection 'random' asks none, got 5: leave it out",
+        "selection 'random' evaluates none, got 5: leave it out",
     ),
     "depth of one candidate": (
-        {"selection": "sgd", "promotion": "survivors", "promotion_depth": 5},
-        "selection 'sgd' asks none",
+        {"selection": "sgd", "promotion": "survivors", "selection_options": {"depth": 5}},
+        "selection 'sgd' has no option 'depth': it takes none",
     ),
     **{
-        f"average with {next(iter(fields))} of {fields.get('selection', 'lexicase')}": (
-            {"promotion": "average", **fields},
-            f"{next(iter(fields))} is for selection, which promotion 'average' does not ask, got",
+        f"average with {option} of {method}": (
+            {"promotion": "average", "selection": method, "selection_options": {option: value}},
+            f"{option} is for selection, which promotion 'average' does not ask, got",
         )
-        for fields in (
-            {"on_all_fail": "survive"},
-            {"case_error": "loss"},
-            {"tournament_size": 2, "selection": "tournament"},
-            {"epsilon": 0.1, "selection": "epsilon-lexicase"},
-            {"sigma": 3.0, "selection": "dalex"},
+        for method, option, value in (
+            ("lexicase", "on_all_fail", "survive"),
+            ("tournament", "tournament_size", 2),
+            ("epsilon-lexicase", "epsilon", 0.1),
+            ("dalex", "sigma", 3.0),
         )
     },
 }
@@ -248,29 +253,28 @@ def test_a_combination_without_a_meaning_is_refused(what, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["lexicase", "tournament", "informed-lexicase", "dalex", "sgd"])
-def test_the_resolved_recipe_of_an_average_is_taken_again(method, pictures, tiny_dropout, small, tmp_path):
+def test_the_resolved_recipe_of_an_average_is_taken_again(method, images, tiny_dropout, small, tmp_path):
     recipe = small.replace(promotion="average", selection=method, momentum=None, population=None)
-    run = gradlex.train(tiny_dropout(), pictures, recipe, out=tmp_path / "run")
-    again = gradlex.train(tiny_dropout(), pictures, run.recipe, out=tmp_path / "run", resume=True)
+    run = gradlex.train(tiny_dropout(), images, recipe, out=tmp_path / "run")
+    again = gradlex.train(tiny_dropout(), images, run.recipe, out=tmp_path / "run", resume=True)
     assert again.recipe == run.recipe
 
 
-def test_expected_with_a_fixed_epsilon_is_taken(pictures, tiny_dropout, small):
+def test_expected_with_a_fixed_epsilon_is_taken(images, tiny_dropout, small):
     recipe = small.replace(
         promotion="expected",
         selection="epsilon-lexicase",
-        epsilon_mode="dynamic",
-        epsilon=0.1,
-        case_error="loss",
+        selection_options={"epsilon_mode": "dynamic", "epsilon": 0.1},
+        task_options={"case_error": "loss"},
     )
-    assert gradlex.train(tiny_dropout(), pictures, recipe).generations[0].reason == "expected"
+    assert gradlex.train(tiny_dropout(), images, recipe).generations[0].reason == "expected"
 
 
 @pytest.mark.parametrize("field", ["promotion", "outer_momentum", "recalibrate"])
-def test_a_run_is_not_resumed_with_another_promotion(field, pictures, tiny_dropout, small, tmp_path):
+def test_a_run_is_not_resumed_with_another_promotion(field, images, tiny_dropout, small, tmp_path):
     other = {"promotion": "average", "outer_momentum": 0.5, "recalibrate": 2}[field]
-    gradlex.train(tiny_dropout(), pictures, small, out=tmp_path / "run")
+    gradlex.train(tiny_dropout(), images, small, out=tmp_path / "run")
     with pytest.raises(InputError, match=f"{field} is .*, asked for {other!r}"):
         gradlex.train(
-            tiny_dropout(), pictures, small.replace(**{field: other}), out=tmp_path / "run", resume=True
+            tiny_dropout(), images, small.replace(**{field: other}), out=tmp_path / "run", resume=True
         )

@@ -42,7 +42,7 @@ def test_lexicase_equals_the_case_by_case_reference_for_every_slice_size(on_all_
                 TableErrors(table),
                 np.random.default_rng(7),
                 on_all_fail=on_all_fail,
-                first_slice=first_slice,
+                _first_slice=first_slice,
             )
             assert (choice.index, choice.cases_used, choice.reason) == (index, used, reason)
             assert list(choice.survivors) == trail
@@ -66,7 +66,7 @@ def test_epsilon_lexicase_equals_the_case_by_case_reference(mode, epsilon, naive
                 np.random.default_rng(7),
                 epsilon=epsilon,
                 epsilon_mode=mode,
-                first_slice=first_slice,
+                _first_slice=first_slice,
             )
             assert (choice.cases_used, choice.reason, list(choice.survivors)) == (used, reason, trail)
             assert choice.index in pool
@@ -85,7 +85,7 @@ def test_batch_lexicase_equals_the_batch_by_batch_reference(case_batch, naive):
                 TableErrors(table),
                 np.random.default_rng(7),
                 case_batch=case_batch,
-                first_slice=first_slice,
+                _first_slice=first_slice,
             )
             assert (choice.cases_used, choice.reason, list(choice.survivors)) == (used, reason, trail)
             assert choice.index in pool
@@ -104,7 +104,7 @@ def test_survivors_alone_are_evaluated():
     table[0, 0] = table[1, 0] = 0
     table[0, 500] = 0
     errors = TableErrors(table)
-    lexicase(np.arange(1000), errors, np.random.default_rng(0), on_all_fail="survive", first_slice=1)
+    lexicase(np.arange(1000), errors, np.random.default_rng(0), on_all_fail="survive", _first_slice=1)
     assert errors.evaluated <= 4 + 2 * 999
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
 
 from gradlex.errors import InputError
-from gradlex.selection import selection_probabilities
+from gradlex.selection import _pools, selection_chances, selection_probabilities
 
 
 def tables(seed: int, how_many: int, levels: int | None = 2, cases: int = 5):
@@ -25,6 +26,28 @@ def test_lexicase_on_0_1_errors_equals_the_enumeration_of_orders(on_all_fail, na
     for table in tables(0, 60):
         exact = naive.enumerate_orders(table, naive.lexicase_rule(on_all_fail))
         np.testing.assert_allclose(selection_probabilities(table, on_all_fail=on_all_fail), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+def test_all_subsets_and_the_pools_that_are_found_give_the_same_chances(on_all_fail, monkeypatch):
+    rng = np.random.default_rng(7)
+    tables = [(rng.random((6, 30)) < rate).astype(float) for rate in (0.05, 0.3, 0.8)]
+    for depth in (None, 2, 9):
+        options = {"on_all_fail": on_all_fail, "depth": depth}
+        subsets = [selection_probabilities(table, **options) for table in tables]
+        with monkeypatch.context() as patch:
+            patch.setattr(_pools, "_MOST_FOR_ALL_SUBSETS", 0)
+            found = [selection_probabilities(table, **options) for table in tables]
+        np.testing.assert_allclose(subsets, found, atol=1e-14)
+
+
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+@pytest.mark.parametrize("depth", [1, 2, 4, 10])
+def test_lexicase_after_a_depth_equals_the_enumeration_of_orders(depth, on_all_fail, naive):
+    for table in tables(5, 30):
+        exact = naive.enumerate_orders(table, naive.lexicase_rule(on_all_fail), depth=depth)
+        found = selection_probabilities(table, on_all_fail=on_all_fail, depth=depth)
+        np.testing.assert_allclose(found, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("levels", [3, 6, None])
@@ -131,6 +154,91 @@ def test_a_large_population_with_continuous_errors_is_no_trouble():
 def test_long_chains_of_pools_are_no_trouble():
     table = np.tril(np.ones((400, 400)), -1)[:, :399]  # each case drops some more candidates
     assert selection_probabilities(table, on_all_fail="survive")[0] == pytest.approx(1)
+
+
+def random_table(candidates: int, cases: int, seed: int = 0) -> np.ndarray:
+    """The worst case: every candidate fails half of the cases at random."""
+    return (np.random.default_rng(seed).random((candidates, cases)) < 0.5).astype(np.float32)
+
+
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+def test_the_exact_chances_of_12_candidates_on_random_cases_take_no_time(on_all_fail):
+    start = time.perf_counter()
+    chances = selection_chances(random_table(12, 5000), on_all_fail=on_all_fail)
+    assert time.perf_counter() - start < 3  # 0.06 s on one core of a laptop
+    assert chances.exact
+    assert not chances.standard_error.any()
+    assert chances.values.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+@pytest.mark.parametrize("candidates", [16, 32])
+def test_the_chances_of_more_candidates_on_random_cases_are_estimated_quickly(candidates, on_all_fail):
+    table = random_table(candidates, 5000)
+    start = time.perf_counter()
+    chances = selection_chances(table, on_all_fail=on_all_fail)
+    assert time.perf_counter() - start < 3  # 0.05 s on one core of a laptop
+    assert not chances.exact
+    assert chances.values.sum() == pytest.approx(1)
+    assert ((chances.standard_error > 0) & (chances.standard_error <= 0.0025)).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("lexicase", {"on_all_fail": "random"}),
+        ("lexicase", {"on_all_fail": "survive"}),
+        ("lexicase", {"depth": 3}),
+        ("downsampled-lexicase", {"share": 0.05, "on_all_fail": "survive"}),
+        ("epsilon-lexicase", {"epsilon": 0.5}),
+    ],
+)
+def test_an_estimate_lies_within_its_standard_error_of_the_exact_answer(method, options, monkeypatch):
+    table = random_table(9, 100, seed=3)
+    table[:4] += np.where(table[:4] == 0, 0, 2) * (method == "epsilon-lexicase")
+    exact = selection_chances(table, method=method, exact=True, **options)
+    monkeypatch.setattr(_pools, "_MOST_FOR_ALL_SUBSETS", 0)
+    monkeypatch.setattr(_pools, "_MOST_WORK", 1)
+    estimated = selection_chances(table, method=method, **options)
+    assert (exact.exact, estimated.exact) == (True, False)
+    errors = np.abs(estimated.values - exact.values) / estimated.standard_error
+    assert errors.max() < 4
+    assert np.sqrt((errors**2).mean()) < 1.5
+
+
+def test_an_estimate_is_the_same_every_time_and_uses_nobodys_randomness():
+    table = random_table(16, 1000)
+    np.random.seed(0)  # the global generator must have no part in it
+    first = selection_probabilities(table)
+    np.random.seed(1)
+    np.testing.assert_array_equal(selection_probabilities(table), first)
+
+
+def test_the_chances_of_someone_never_drawn_are_not_said_to_be_known():
+    table = random_table(16, 1000)
+    table[3] = 1
+    chances = selection_chances(table, on_all_fail="survive")
+    assert not chances.exact
+    assert chances.values[3] == 0
+    assert chances.standard_error[3] > 0
+
+
+def test_exact_chances_that_would_take_too_long_are_refused_with_the_cure():
+    with pytest.raises(
+        InputError, match=r"on 16 candidates and 5000 cases would take too long\. Leave exact at 'auto'"
+    ):
+        selection_probabilities(random_table(16, 5000), exact=True)
+    with pytest.raises(InputError, match="exact must be 'auto' or True, got False"):
+        selection_probabilities(np.eye(3), exact=False)
+
+
+def test_a_depth_that_would_take_too_long_is_estimated():
+    table = (np.random.default_rng(0).random((12, 50_000)) < 0.02).astype(np.float32)
+    assert selection_chances(table).exact
+    chances = selection_chances(table, method="downsampled-lexicase")
+    assert not chances.exact
+    everything = selection_chances(table)  # a sample of 5,000 decides as all of them do
+    assert (np.abs(chances.values - everything.values) < 4 * chances.standard_error).all()
 
 
 def test_graded_errors_take_the_classic_rule_unless_the_other_is_asked_for():

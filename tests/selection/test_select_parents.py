@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradlex.errors import InputError
-from gradlex.selection import _packed, select_parents, selection_probabilities
+from gradlex.selection import _lexicase_parents, select_parents, selection_probabilities
 
 
 def slow_parents(table: np.ndarray, k: int, seed: int, ends: bool = False) -> np.ndarray:
@@ -52,16 +52,17 @@ def test_parents_follow_the_exact_probabilities_under_the_papers_rule(name, naiv
 
 
 @pytest.mark.parametrize("on_all_fail", ["random", "survive"])
-@pytest.mark.parametrize("draws", [0, 1, 16])
+@pytest.mark.parametrize("draws", [0, 1, 16, 256])
 def test_every_stage_alone_is_exact(draws, on_all_fail, monkeypatch, naive):
     # Without draws with replacement every parent goes through a whole permutation; with one, some do.
-    monkeypatch.setattr(_packed, "_DRAWS", draws)
+    monkeypatch.setattr(_lexicase_parents, "_LEAST_DRAWS", draws)
+    monkeypatch.setattr(_lexicase_parents, "_MOST_DRAWS", draws)
     rng = np.random.default_rng(5)
     few = (rng.random((7, 40)) < 0.1).astype(float)
     many = np.vstack([few, np.ones((70, 40))])  # more than a word: whole permutations, not kinds of case
     for table in (few, many):
         exact = selection_probabilities(table, on_all_fail=on_all_fail)
-        naive.agree(select_parents(table, 20_000, rng=6, on_all_fail=on_all_fail), exact)
+        naive.agree(select_parents(table, 20_000, rng=7, on_all_fail=on_all_fail), exact)
     if on_all_fail == "survive":
         graded = np.vstack([rng.integers(0, 4, (7, 12)), np.full((70, 12), 9)]).astype(float)
         naive.agree(select_parents(graded, 20_000, rng=6), selection_probabilities(graded))
@@ -84,6 +85,18 @@ def test_parents_of_a_larger_population_are_those_of_the_definition(population, 
         assert not (fast[slow == 0] > 15).any()
 
 
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+@pytest.mark.parametrize("depth", [1, 3, 25, 1000])
+@pytest.mark.parametrize("draws", [1, 256])
+def test_parents_after_a_depth_follow_the_exact_probabilities(draws, depth, on_all_fail, monkeypatch, naive):
+    # With one draw with replacement the rest of the order is drawn without; with many, repeats are not counted.
+    monkeypatch.setattr(_lexicase_parents, "_LEAST_DRAWS", draws)
+    monkeypatch.setattr(_lexicase_parents, "_MOST_DRAWS", draws)
+    table = (np.random.default_rng(5).random((7, 40)) < 0.1).astype(float)
+    exact = selection_probabilities(table, on_all_fail=on_all_fail, depth=depth)
+    naive.agree(select_parents(table, 10_000, rng=8, on_all_fail=on_all_fail, depth=depth), exact)
+
+
 def test_parents_come_from_independent_orders():
     # Two candidates, two cases: neighbours in the answer agree half of the time.
     parents = select_parents(np.eye(2), 40_000, rng=0)
@@ -91,7 +104,7 @@ def test_parents_come_from_independent_orders():
 
 
 def test_blocks_of_parents_do_not_change_the_distribution(monkeypatch, naive):
-    monkeypatch.setattr(_packed, "_BLOCK", 1)
+    monkeypatch.setattr(_lexicase_parents, "_BLOCK", 1)
     table = (np.random.default_rng(1).random((6, 9)) < 0.5).astype(float)
     naive.agree(select_parents(table, 5000, rng=3), selection_probabilities(table, on_all_fail="survive"))
 

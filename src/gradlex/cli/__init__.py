@@ -1,82 +1,90 @@
-"""The command `gradlex`: one file a subcommand. torch is imported only by those that need it.
+"""The command `gradlex`: one file a subcommand, which parses and prints. torch is imported only by those that need it.
 
 Exit codes: 0 done, 1 the run failed, 2 the input was refused, 130 and 143 interrupted.
 """
 
 from __future__ import annotations
 
+import errno
+import importlib
+import inspect
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-import tyro
-
+from gradlex._console import console, open_streams, print_error
 from gradlex._version import __version__
-from gradlex.cli import _arguments, _evaluate, _lists, _paper, _train
-from gradlex.cli._console import open_streams
-from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.errors import InputError, InterruptedRun, RunError, unknown_name
 
-_COMMANDS = {
-    "train": _train.train,
-    "resume": _train.resume,
-    "evaluate": _evaluate.evaluate,
-    "compare": _paper.compare,
-    "paper": _paper.paper,
-    "report": _paper.report,
-    "models": _lists.models,
-    "datasets": _lists.datasets,
-    "selections": _lists.selections,
+COMMANDS = {
+    "train": "_train:Train",
+    "resume": "_train:Resume",
+    "replay": "_train:Replay",
+    "evaluate": "_evaluate:Evaluate",
+    "compare": "_experiments:Compare",
+    "paper": "_experiments:Paper",
+    "report": "_experiments:Report",
+    "models": "_lists:Models",
+    "datasets": "_lists:Datasets",
+    "selections": "_lists:Selections",
 }
+"""Where each subcommand is, imported once it is asked for."""
 
-_DESCRIPTION = (
-    f"gradlex {__version__}: train neural networks by gradient lexicase selection (Ding and Spector, ICLR 2022). "
-    "Start with `gradlex train`."
-)
+_HELP, _VERSION = ("-h", "--help", "help"), ("-V", "--version")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     open_streams()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in (["--version"], ["-V"]):
-        print(f"gradlex {__version__}")
-        sys.exit(0)
     try:
-        _run(_COMMANDS, given or ["--help"])
+        _run(list(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:
-        print(f"gradlex: {error}", file=sys.stderr)
-        sys.exit(2)
+        _exit(error, 2)
     except RunError as error:
-        print(f"gradlex: {error}", file=sys.stderr)
-        sys.exit(1)
+        _exit(error, 1)
     except InterruptedRun as interruption:
-        print(f"gradlex: {interruption}", file=sys.stderr)
-        sys.exit(interruption.exit_code)
+        _exit(interruption, interruption.exit_code)
     except KeyboardInterrupt:
-        print("gradlex: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except OSError as error:  # what no room of the house has words for: a log on a full disk
-        print(f"gradlex: {error}", file=sys.stderr)
-        sys.exit(1)
+        _exit("interrupted", 130)
+    except OSError as error:  # whatever was not handled closer to its cause, a full disk for example
+        _exit(error, 2 if error.errno == errno.ENAMETOOLONG else 1)
 
 
-def _run(commands: Mapping[str, Any], given: list[str]) -> None:
-    config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-    name, *words = given
-    if name in commands:  # by itself, so that what it refuses points to its own help
-        tyro.cli(
-            commands[name],
-            prog=f"gradlex {name}",
-            args=words,
-            config=config,
-            registry=_arguments.registry,
-        )
-        return
-    tyro.extras.subcommand_cli_from_dict(
-        dict(commands),
-        prog="gradlex",
-        description=_DESCRIPTION,
-        args=given,
-        config=config,
-        registry=_arguments.registry,
+def _run(words: list[str]) -> None:
+    if not words or words[0] in _HELP:
+        _overview()
+    elif words[0] in _VERSION:
+        print(f"gradlex {__version__}")
+    elif words[0].startswith("-"):
+        raise InputError(f"expected a command, got {words[0]!r}. gradlex --help lists the commands.")
+    elif words[0] not in COMMANDS:
+        raise unknown_name("command", words[0], COMMANDS)
+    else:
+        from gradlex.cli._arguments import parse
+
+        parse(_command(words[0]), f"gradlex {words[0]}", words[1:])()
+
+
+def _command(name: str) -> Any:
+    module, _, command = COMMANDS[name].partition(":")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), command)
+
+
+def _overview() -> None:
+    from rich.table import Table
+
+    out, table = console(), Table.grid(padding=(0, 2))
+    for name in COMMANDS:
+        table.add_row(f"  {name}", inspect.cleandoc(_command(name).__doc__).splitlines()[0])
+    out.print(f"gradlex {__version__}: train neural networks by gradient lexicase selection.\n")
+    out.print("usage: gradlex COMMAND [OPTIONS]\n")
+    out.print(table)
+    out.print(
+        "\nStart with gradlex train; gradlex COMMAND --help shows the options of a command."
+        "\nDoes it help on your data? gradlex compare --dataset DATA --model MODEL"
     )
+
+
+def _exit(message: object, code: int) -> NoReturn:
+    print_error(str(message))
+    sys.exit(code)

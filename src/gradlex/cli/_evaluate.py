@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
 
-def evaluate(
-    run: Annotated[Path, tyro.conf.Positional],
-    *,
-    dataset: str | None = None,
-    ema: bool = False,
-    device: str = "auto",
-    data_dir: Path | None = None,
-) -> None:
-    """Evaluate a finished run on its test samples, or on other data, with the run's own normalisation.
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Evaluate a finished run on its test samples, or on other data."""
 
-    Args:
-        run: The run folder.
-        dataset: Other data: a name, a .npz archive, or a folder; of data without a test part a fifth is taken.
-            None: the run's own.
-        ema: Evaluate the moving average of the parents, where the run was trained with --ema.
-        device: auto, cpu, cuda, ...
-        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
-    """
-    from gradlex.cli._console import console
-    from gradlex.runs import evaluate as evaluate_run
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    dataset: str | None = None
+    """Other data, with the run's own normalization: a name, a .npz archive, or a folder (default: the run's data)."""
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept (default: the user's cache folder)."""
+    ema: bool = False
+    """Evaluate the moving average of the parents, which a run trained with --ema keeps."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ... (default: auto, the accelerator if there is one)."""
 
-    found = evaluate_run(run, dataset=dataset, device=device, data_dir=data_dir, ema=ema)
-    console().print(f"test accuracy {found.accuracy:.2%}, loss {found.loss:.4f}")
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    examples: ClassVar[str] = "gradlex evaluate runs/cifar10"
+
+    def __call__(self) -> None:
+        """Print the task's metrics."""
+        from gradlex._console import console, metric_words
+        from gradlex.runs import evaluate, stored_run
+
+        metrics = evaluate(
+            self.run, dataset=self.dataset, device=self.device, data_dir=self.data_dir, ema=self.ema
+        )
+        result = stored_run(self.run).result or {}
+        console().print(f"test: {metric_words(metrics, result.get('measures', []))}", soft_wrap=True)

@@ -1,70 +1,102 @@
-"""gradlex models, datasets, selections: what there is, one line each."""
+"""gradlex models, gradlex datasets, gradlex selections: what there is, one line each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-
-def models() -> None:
-    """List the networks: name, parameters, multiply-adds for one picture, paper (10 classes, width 1)."""
-    import torch
-
-    from gradlex.cli._console import console
-    from gradlex.models import MODELS, build, count
-
-    table = _table("model", "parameters", "multiply-adds", "smallest picture", "paper")
-    for info in MODELS.values():
-        shape = (3, 32, 32) if info.smallest_picture else (3 * 32 * 32,)
-        with torch.device("meta"):  # counting needs shapes, not numbers
-            model = build(info.name, num_classes=10, in_channels=shape[0])
-        parameters, multiply_adds = count(model, shape)
-        smallest = f"{info.smallest_picture} x {info.smallest_picture}" if info.smallest_picture else "-"
-        table.add_row(info.name, f"{parameters:,}", f"{multiply_adds / 1e6:,.1f} M", smallest, info.paper)
-    console().print(table)
-    console().print(
-        "Counted for 32 x 32 x 3 pictures. Also: package.module:factory, and timm:NAME with timm installed."
-    )
+_NO_GROUPS: Mapping[str, tuple[str, ...]] = {}
 
 
-def datasets() -> None:
-    """List the datasets and the settings a recipe takes for each where it leaves them open."""
-    from gradlex.cli._console import console
-    from gradlex.data import DATASETS, OWN
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """List the networks: parameters, multiply-adds, smallest image, paper."""
 
-    table = _table("dataset", "what it is", "batch size", "augment", "epochs of SGD")
-    for info in (*DATASETS.values(), OWN):
-        table.add_row(
-            info.name, info.description, str(info.batch_size), info.augment, str(info.baseline_generations)
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = _NO_GROUPS
+    examples: ClassVar[str] = ""
+
+    def __call__(self) -> None:
+        """Print the table."""
+        from gradlex.models import MODELS
+
+        _print(
+            ("model", "parameters", "multiply-adds", "smallest image", "paper"),
+            [
+                (
+                    info.name,
+                    f"{info.parameters:,}",
+                    f"{info.multiply_adds / 1e6:,.1f} M",
+                    f"{info.smallest_image} x {info.smallest_image}" if info.smallest_image else "-",
+                    info.paper,
+                )
+                for info in MODELS.values()
+            ],
+            "Counted for 32 x 32 x 3 images and 10 classes. Also: module:factory, and timm:NAME with timm installed.",
         )
-    console().print(table)
-    console().print(
-        "Your own: an archive of x_train, y_train, x_test, y_test, or a folder train/<class>/, test/<class>/."
-    )
 
 
-def selections() -> None:
+@dataclass(frozen=True, kw_only=True)
+class Datasets:
+    """List the datasets and the default settings for each."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = _NO_GROUPS
+    examples: ClassVar[str] = ""
+
+    def __call__(self) -> None:
+        """Print the table."""
+        from gradlex.data import DATASETS, OWN
+
+        _print(
+            ("dataset", "description", "batch size", "augment", "SGD epochs"),
+            [
+                (
+                    info.name,
+                    info.description,
+                    str(info.batch_size),
+                    info.augment,
+                    str(info.baseline_generations),
+                )
+                for info in (*DATASETS.values(), OWN)
+            ],
+            "Your own: an archive of x_train, y_train, x_test, y_test, or a folder train/<class>/, test/<class>/.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selections:
     """List the selection methods: what each needs to see, its options, its paper."""
-    from gradlex.cli._console import console
-    from gradlex.selection import SELECTIONS
 
-    table = _table("selection", "needs to see", "options", "exact chances", "paper")
-    for info in SELECTIONS.values():
-        options = (
-            ", ".join(key if value is None else f"{key}={value}" for key, value in info.options.items())
-            or "-"
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = _NO_GROUPS
+    examples: ClassVar[str] = ""
+
+    def __call__(self) -> None:
+        """Print the table."""
+        from gradlex._checks import keyword_options
+        from gradlex.selection import SELECTIONS
+
+        rows = []
+        for info in SELECTIONS.values():
+            options = keyword_options(info.strategy)
+            named = ", ".join(key if value is None else f"{key}={value}" for key, value in options.items())
+            rows.append((info.name, info.sees, named or "-", "yes" if info.exact else "no", info.paper))
+        _print(
+            ("selection", "needs to see", "options", "exact chances", "paper"),
+            rows,
+            "Options: --selection-options KEY=VALUE. Also: module:function.",
         )
-        table.add_row(info.name, info.sees, options, "yes" if info.exact else "no", info.paper)
-    console().print(table)
 
 
-def _table(*columns: str) -> Table:
+def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> None:
     from rich import box
     from rich.table import Table
+
+    from gradlex._console import console
 
     table = Table(box=box.SIMPLE)
     for place, name in enumerate(columns):  # what is typed is never cut
         table.add_column(name, no_wrap=place == 0, overflow="fold")
-    return table
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+    console().print(note)

@@ -1,199 +1,329 @@
-"""gradlex train, gradlex resume"""
+"""gradlex train, resume and replay"""
 
 from __future__ import annotations
 
+import os
 import shlex
-from dataclasses import replace
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from gradlex.cli._arguments import Flags
-from gradlex.errors import InputError
+from gradlex.errors import InputError, unknown_name
+from gradlex.experiments import folder_word
+from gradlex.presets import Name as Preset
 from gradlex.recipe import Recipe
+
+if TYPE_CHECKING:
+    from gradlex.runs import Execution, Run
 
 Placement = Literal["resident", "offload"]
 
-if TYPE_CHECKING:
-    import torch
 
-    from gradlex.runs import Run, RunFolder
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train a network by gradient lexicase selection and write a run folder."""
 
+    recipe: Recipe
+    preset: Preset | None = None
+    """Named settings that replace the defaults; other flags override them: paper (the paper's method, as without a
+    preset), or branched (one network, then the average of several; the final model is the mean of the tail)."""
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept (default: the user's cache folder)."""
+    workers: int | Literal["auto"] = "auto"
+    """Processes that train candidates at the same time (default: auto, one per candidate, up to one per CPU or GPU)."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, mps, ... (default: auto, the accelerator if there is one)."""
+    placement: Placement = "resident"
+    """Where candidates wait: on the device, or on the host (offload) if they do not all fit."""
+    out: Path | None = None
+    """The run folder (default: a new one under runs/)."""
+    resume: bool = False
+    """Resume the run in --out; start it if there is none yet."""
+    evaluate_every: int | None = None
+    """Generations between two evaluations on the test samples (default: about 20 evaluations per run)."""
+    checkpoint_every: int = 1
+    """Generations between two checkpoints."""
+    keep_checkpoints: tuple[int, ...] = ()
+    """Generations whose checkpoints are kept, so that other runs can begin there (--init-from RUN)."""
 
-def train(
-    flags: Flags,
-    *,
-    out: Path | None = None,
-    resume: bool = False,
-    workers: int | Literal["auto"] = "auto",
-    device: str = "auto",
-    evaluate_every: int | None = None,
-    checkpoint_every: int = 1,
-    placement: Placement = "resident",
-    data_dir: Path | None = None,
-) -> None:
-    """Train a network and write a run folder.
-
-    Args:
-        flags: Every number of the run.
-        out: The run folder to write. None: a new one under runs/.
-        resume: Go on with the run in --out where it stopped; start it if there is none yet.
-        workers: Processes that train candidates at the same time. auto: one a candidate, up to one a processor
-            (or CUDA device); under torchrun, those that it has started.
-        device: auto, cpu, cuda, cuda:1, ... auto: the accelerator where there is one.
-        evaluate_every: Generations between two evaluations on the test samples. None: about 20 a run.
-        checkpoint_every: Generations between two checkpoints.
-        placement: Where candidates wait: on the device, or offload to the host where they do not all fit.
-        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
-    """
-    from gradlex.runs import RunFolder, continued, find_device, leading
-
-    recipe = flags.recipe()
-    if resume and out is None:
-        raise InputError("resume needs the run's folder: --out RUN --resume, or gradlex resume RUN.")
-    folder = RunFolder(out or _free_folder(recipe))
-    if leading():  # it alone has to do with the folder, and its recipe becomes everybody's
-        if resume and folder.holds_run:
-            recipe = continued(recipe, folder)
-        else:
-            folder.refuse_if_taken(resume=resume)
-    _run(
-        recipe,
-        folder,
-        workers,
-        find_device(device),
-        data_dir,
-        resume=resume,
-        evaluate_every=evaluate_every,
-        checkpoint_every=checkpoint_every,
-        placement=placement,
-    )
-
-
-def resume(
-    run: Annotated[Path, tyro.conf.Positional],
-    *,
-    workers: int | Literal["auto"] = "auto",
-    device: str | None = None,
-    evaluate_every: int | None = None,
-    checkpoint_every: int | None = None,
-    placement: Placement | None = None,
-    data_dir: Path | None = None,
-) -> None:
-    """Go on with an interrupted run: the result is the one it would have had.
-
-    Args:
-        run: The run folder.
-        workers: Processes that train candidates at the same time. auto: as for train, or, where the run had more than
-            candidates, as many as it had.
-        device: auto, cpu, cuda, ... None: as before; another kind may change the last bits.
-        evaluate_every: Generations between two evaluations on the test samples. None: as before.
-        checkpoint_every: Generations between two checkpoints. None: as before.
-        placement: Where candidates wait: on the device, or offload to the host. None: as before.
-        data_dir: Where downloaded datasets are kept. None: the user's cache folder.
-    """
-    from gradlex.runs import RunFolder, find_device, stored_device, stored_execution, stored_recipe
-
-    folder = RunFolder(run)
-    recipe, _ = stored_recipe(folder)
-    asked = {
-        "evaluate_every": evaluate_every,
-        "checkpoint_every": checkpoint_every,
-        "placement": placement,
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Data": (
+            "dataset",
+            "train_size",
+            "test_fraction",
+            "image_size",
+            "augment",
+            "task",
+            "task_options",
+            "data_dir",
+        ),
+        "Model": ("model", "width", "init_from"),
+        "Optimization": (
+            "generations",
+            "batch_size",
+            "lr",
+            "schedule",
+            "weight_decay",
+            "optimizer",
+            "optimizer_options",
+            "momentum",
+            "branch_at",
+            "tail",
+            "tail_options",
+            "tail_mean",
+            "steps_per_generation",
+            "seed",
+        ),
+        "Selection": ("selection", "selection_options", "population", "cases", "held_out"),
+        "Variation": ("parts", "vary", "inherit_variation", "timeline"),
+        "Promotion": (
+            "promotion",
+            "promotion_cases",
+            "recalibrate",
+            "recalibrate_final",
+            "outer_lr",
+            "outer_momentum",
+            "outer_nesterov",
+            "ema",
+        ),
+        "Execution": (
+            "device",
+            "workers",
+            "threads",
+            "precision",
+            "compile",
+            "deterministic",
+            "placement",
+        ),
+        "Output": ("out", "resume", "evaluate_every", "checkpoint_every", "keep_checkpoints"),
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    _run(
-        recipe,
-        folder,
-        workers,
-        stored_device(folder) if device is None else find_device(device),
-        data_dir,
-        resume=True,
-        **{**stored_execution(folder), **given},
-    )
+    examples: ClassVar[str] = """
+        gradlex train --dataset digits --seed 1
+        gradlex train --dataset cifar10 --model resnet18 --preset branched
+        gradlex train --selection epsilon-lexicase --selection-options epsilon=0.1
+    """
 
+    def __call__(self) -> None:
+        """Train, and print what came of it."""
+        if self.resume and self.out is None:
+            raise InputError("resume needs the run's folder: --out RUN --resume, or gradlex resume RUN.")
+        check_names(self.recipe)  # before torch is imported, which takes seconds
 
-def _run(
-    recipe: Recipe,
-    folder: RunFolder,
-    workers: int | Literal["auto"],
-    device: torch.device,
-    data_dir: Path | None,
-    *,
-    resume: bool,
-    **how: Any,
-) -> None:
-    from gradlex.cli._progress import Progress
-    from gradlex.runs import (
-        Execution,
-        choose_processes,
-        choose_threads,
-        execute,
-        has_checkpoint,
-        launched,
-        leading,
-        named_problem,
-        refuse_other_data,
-        resolve_method,
-        stored_groups,
-        with_room,
-    )
+        from gradlex.runs import Execution
 
-    method = resolve_method(recipe, device)
-    goes_on = resume and leading() and folder.holds_run
-    if goes_on and workers == "auto" and not launched():
-        workers = stored_groups(folder, method) or "auto"
-    chosen = choose_processes(workers, method, device)
-    execution = Execution(workers=chosen.number, **how)
-    problem = named_problem(recipe, device=device, data_dir=data_dir, fresh=not has_checkpoint(folder))
-    if goes_on:
-        refuse_other_data(folder, problem.data)
-    chosen = with_room(chosen, workers, problem)
-    execution = replace(execution, workers=chosen.number)
-    threads = choose_threads(method, problem.multiply_adds, device)
-    progress = Progress(problem, chosen, threads, folder.path, quiet=not leading())
-    with progress.bar:
-        run = execute(
-            problem,
-            folder=folder,
-            execution=execution,
-            callback=progress.update,
-            notice=progress.notice,
-            resume=resume,
-            handle_signals=True,
+        recipe, beginning = (
+            self.recipe,
+            None if self.recipe.init_from is None else Path(self.recipe.init_from),
         )
-    if leading():
-        _summary(run, folder.path)
+        if beginning is not None and beginning.is_dir():
+            recipe = recipe.replace(init_from=None)
+        else:
+            beginning = None
+        execution = Execution(
+            workers=self.workers,
+            device=None if self.device == "auto" else self.device,
+            evaluate_every=self.evaluate_every,
+            checkpoint_every=self.checkpoint_every,
+            placement=self.placement,
+            keep_checkpoints=self.keep_checkpoints,
+            begin_with=beginning,
+        )
+        if self.out is not None:
+            _start(recipe, execution, self.out, self.data_dir, resume=self.resume)
+            return
+        with _new_folder(recipe) as folder:
+            _start(recipe, execution, folder, self.data_dir, resume=False)
 
 
-def _free_folder(recipe: Recipe) -> Path:
-    name = "-".join(
-        (Path(recipe.dataset).stem, recipe.model.replace(":", "-"), recipe.selection, f"seed{recipe.seed}")
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """Resume an interrupted run; the result is identical."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    dataset: str | None = None
+    """Where the run's data is now (default: where it was)."""
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept (default: the user's cache folder)."""
+    workers: int | Literal["auto"] = "auto"
+    """Processes that train candidates at the same time (default: auto, one per candidate, up to one per CPU or GPU)."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ... (default: as before). Another kind of device may change the last bits."""
+    placement: Placement | None = None
+    """Where candidates wait: on the device, or on the host (default: as before)."""
+    evaluate_every: int | None = None
+    """Generations between two evaluations on the test samples (default: as before)."""
+    checkpoint_every: int | None = None
+    """Generations between two checkpoints (default: as before)."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    examples: ClassVar[str] = "gradlex resume runs/cifar10"
+
+    def __call__(self) -> None:
+        """Continue, and print what came of it."""
+        from gradlex.runs import (
+            Execution,
+            RunFolder,
+            dataset_of,
+            stored_device,
+            stored_execution,
+            stored_recipe,
+        )
+
+        folder = RunFolder(self.run)
+        recipe, data = stored_recipe(folder)
+        recipe = recipe.replace(dataset=self.dataset or dataset_of(recipe, data, folder))
+        asked = {
+            "evaluate_every": self.evaluate_every,
+            "checkpoint_every": self.checkpoint_every,
+            "placement": self.placement,
+        }
+        given = {name: value for name, value in asked.items() if value is not None}
+        execution = Execution(
+            workers=self.workers,
+            device=self.device or str(stored_device(folder)),
+            **{**stored_execution(folder), **given},
+        )
+        _start(recipe, execution, self.run, self.data_dir, resume=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Train by SGD along the settings that a run with --vary found."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The finished run whose settings are replayed."""
+    out: Path | None = None
+    """The run folder (default: a new one under runs/)."""
+    seed: int | None = None
+    """Random seed (default: the run's)."""
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept (default: the user's cache folder)."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, mps, ... (default: auto, the accelerator if there is one)."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    examples: ClassVar[str] = "gradlex replay runs/varied --out runs/replayed"
+
+    def __call__(self) -> None:
+        """Train, and print what came of it."""
+        from gradlex.runs import Execution, RunFolder, dataset_of, replay_recipe, stored_recipe
+
+        recipe, folder = replay_recipe(self.run), RunFolder(self.run)
+        recipe = recipe.replace(
+            dataset=dataset_of(recipe, stored_recipe(folder)[1], folder),
+            seed=recipe.seed if self.seed is None else self.seed,
+        )
+        execution = Execution(device=None if self.device == "auto" else self.device)
+        if self.out is not None:
+            _start(recipe, execution, self.out, self.data_dir, resume=False)
+            return
+        with _new_folder(recipe) as out:
+            _start(recipe, execution, out, self.data_dir, resume=False)
+
+
+def check_names(recipe: Recipe) -> None:
+    """Refuse names that no registry knows and that can be nothing else: no module:object, and no path."""
+    from gradlex.data import DATASETS
+    from gradlex.models import MODELS
+    from gradlex.selection import SELECTIONS
+
+    for kind, name, known in (
+        ("dataset", recipe.dataset, DATASETS),
+        ("model", recipe.model, MODELS),
+        ("selection", recipe.selection, SELECTIONS),
+    ):
+        if not isinstance(name, str) or name in known or ":" in name:
+            continue
+        if kind != "dataset" or not (set(name) & set("./\\~") or os.path.exists(name)):
+            raise unknown_name(kind, name, known)
+
+
+def new_folder_name(recipe: Recipe) -> str:
+    """A name for a new run folder that tells runs apart: dataset, model, selection, promotion, seed."""
+    promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
+    words = (
+        Path(recipe.dataset).stem,
+        recipe.model,
+        str(recipe.to_dict()["selection"]),
+        *promotion,
+        f"seed{recipe.seed}",
     )
-    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(path for path in (Path("runs") / name for name in names) if not path.exists())
+    return "-".join(folder_word(word) for word in words)
+
+
+@contextmanager
+def _new_folder(recipe: Recipe) -> Iterator[Path]:
+    """A folder under runs/ that no other command has; what is refused before anything is written leaves none behind."""
+    from gradlex.runs import check_writable, leading
+
+    root, name = Path("runs"), new_folder_name(recipe)
+    if not leading():  # which has nothing to do with the folder
+        yield root / name
+        return
+    check_writable(root)
+    made = not root.exists()
+    root.mkdir(exist_ok=True)
+    for number in count(1):
+        folder = root / (name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir()  # two commands at the same time: only one of them makes it
+            break
+    try:
+        yield folder
+    finally:
+        if {path.name for path in folder.iterdir()} <= {".lock"}:
+            shutil.rmtree(folder)
+            with suppress(OSError):  # it holds other runs
+                if made:
+                    root.rmdir()
+
+
+def _start(recipe: Recipe, execution: Execution, out: Path, data_dir: Path | None, *, resume: bool) -> None:
+    from gradlex._console import console
+    from gradlex.callbacks import Progress
+    from gradlex.runs import Named, leading, start
+
+    run = start(
+        Named(data_dir=data_dir),
+        recipe,
+        execution,
+        out=out,
+        resume=resume,
+        callbacks=(Progress(),),
+        handle_signals=True,
+        notice=lambda text: console().print(f"note: {text}", soft_wrap=True),
+    )
+    if leading():
+        _summary(run, out)
 
 
 def _summary(run: Run, path: Path) -> None:
-    from gradlex.cli._console import console
+    from gradlex._console import console, metric_words, plural
 
     result, recipe = run.result, run.recipe
     out = console()
-    accuracy = "" if result["test_accuracy"] is None else f"test accuracy {result['test_accuracy']:.2%}, "
+    measures: list[dict[str, Any]] = result["measures"]
+    metrics: Mapping[str, Mapping[str, float]] = result["metrics"]
+    words = {"test": "test", "ema": "average of parents, test", "train": "clean training samples"}
+    for part, title in words.items():
+        if part in metrics:
+            out.print(f"{title}: {metric_words(metrics[part], measures)}", style="bold", soft_wrap=True)
+    stopped = f"; stopped: {result['stopped']}" if result.get("stopped") else ""
     out.print(
-        f"{accuracy}clean training accuracy {result['train_accuracy']:.2%} after "
-        f"{result['generations']} generations in {result['seconds']:.1f} s",
-        style="bold",
+        f"{plural(result['generations'], 'generation')} in {result['seconds']:.1f} s, "
+        f"{result['samples_trained']:,} samples trained, {result['cases_evaluated']:,} cases evaluated{stopped}",
+        soft_wrap=True,
     )
-    out.print(
-        f"{result['samples_trained']:,} samples trained, {result['cases_evaluated']:,} case evaluations, "
-        f"{recipe.selection} with a population of {recipe.population}"
-    )
-    out.print(f"run folder: {path}", soft_wrap=True)
     other = "lexicase" if recipe.selection == "sgd" else "sgd"
+    out.print(f"run folder: {path}", soft_wrap=True)
     out.print(
-        f"next: gradlex evaluate {shlex.quote(str(path))}, or the same with --selection {other} to compare",
+        f"next: gradlex evaluate {shlex.quote(str(path))}, or train with --selection {other} to compare",
         soft_wrap=True,
     )

@@ -1,56 +1,71 @@
-"""Samples that lie in memory as one array, on the device."""
+"""Samples that lie in memory as arrays, on the device."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gradlex.data._augment import Augmentation
+from gradlex.data._augment import Augmentation, augmented_alike
+from gradlex.data._inputs import Inputs, leaves, map_inputs
 from gradlex.data._normalization import Normalization
-from gradlex.data._samples import augmented_alike
+from gradlex.errors import InputError
 
 
 class ArraySamples:
-    """One tensor of inputs and one of targets, kept once on the device.
+    """Inputs and one tensor of targets, kept once on the device.
 
-    Inputs are (N, channels, height, width), (N, features) or anything the model takes; bytes are normalised,
-    other types are given to the model as they are unless a normalisation is passed.
+    Inputs are a tensor, (N, channels, height, width), (N, features) or anything the model takes, or a structure of
+    such tensors. They reach the model as they are, unless a normalization is given, which is for one tensor only.
     """
 
     def __init__(
         self,
-        x: Tensor,
-        y: Tensor,
+        inputs: Inputs,
+        targets: Tensor,
         *,
         normalization: Normalization | None = None,
         augment: Augmentation | None = None,
     ) -> None:
         self.channels_last = True
-        # Pictures lie channels-last, the fast format of convolutions; an array that already does is not copied.
-        self._pictures = x.ndim == 4
-        self._x = x.permute(0, 2, 3, 1).contiguous() if self._pictures else x.contiguous()
-        self._y = y
+        self._x: Any = map_inputs(_stored, inputs)
+        self._y = targets
         self._augment = augment
-        self._scale = normalization.tensors(self._batch(np.arange(1))) if normalization else None
+        self._scale: tuple[Tensor, Tensor] | None = None
+        if normalization is not None:
+            if not isinstance(inputs, Tensor):
+                raise InputError(
+                    f"a normalization is for inputs of one tensor, got a {type(inputs).__name__}: normalize each "
+                    "before."
+                )
+            self._scale = normalization.tensors(self._batch(torch.zeros(1, dtype=torch.int64)))
 
     def __len__(self) -> int:
         return len(self._y)
 
-    def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
-        """Normalised inputs and their targets."""
-        return self._normalized(self._batch(indices)), self._targets(indices)
+    @property
+    def targets(self) -> Tensor:
+        """All targets."""
+        return self._y
 
-    def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Augmented, then normalised inputs and their targets."""
-        batch = self._batch(indices)
+    def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Any, Tensor]:
+        """Normalized inputs and their targets."""
+        index = torch.from_numpy(indices)
+        return self._normalized(self._batch(index)), self._y.index_select(0, index.to(self._y.device))
+
+    def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Any, Tensor]:
+        """Augmented, then normalized inputs and their targets."""
+        index = torch.from_numpy(indices)
+        batch = self._batch(index)
         if self._augment is not None:
             batch = augmented_alike(self._augment, batch, rng)
-        return self._normalized(batch), self._targets(indices)
+        return self._normalized(batch), self._y.index_select(0, index.to(self._y.device))
 
     def with_augment(self, augment: Augmentation | None) -> ArraySamples:
         """The same samples, not copied, with another augmentation."""
@@ -58,8 +73,12 @@ class ArraySamples:
         other._augment = augment
         return other
 
+    def with_check(self, check: Callable[[Inputs, Tensor], None]) -> ArraySamples:
+        """The same samples: their targets lie here to be checked whole."""
+        return self
+
     def contiguous(self) -> ArraySamples:
-        """The same samples, not copied, for a network that takes maps only as torch makes them (`view`)."""
+        """The same samples, not copied, for a network that takes images only as torch makes them (`view`)."""
         other = copy.copy(self)
         other.channels_last = False
         return other
@@ -67,35 +86,48 @@ class ArraySamples:
     @property
     def nbytes(self) -> int:
         """What the inputs take in memory."""
-        return self._x.nbytes
+        return sum(leaf.nbytes for leaf in leaves(self._x))
 
     def map_into(self, path: Path, *, write: bool) -> None:
         """Have the inputs in a file that other processes map too, in place of memory; `write` fills it first."""
-        shared = torch.from_file(str(path), shared=True, size=self._x.numel(), dtype=self._x.dtype)
-        if write:
-            shared.view(self._x.shape).copy_(self._x)
-        self._x = shared.view(self._x.shape)
+        shared = torch.from_file(str(path), shared=True, size=self.nbytes, dtype=torch.uint8)
+        views: dict[int, Tensor] = {}
+        start = 0
+        # The widest types first: then each begins at a multiple of its own width.
+        for leaf in sorted(leaves(self._x), key=lambda leaf: -leaf.dtype.itemsize):
+            views[id(leaf)] = shared[start : start + leaf.nbytes].view(leaf.dtype).view(leaf.shape)
+            start += leaf.nbytes
+            if write:
+                views[id(leaf)].copy_(leaf)
+        self._x = map_inputs(lambda leaf: views[id(leaf)], self._x)
 
     def to(self, device: torch.device) -> ArraySamples:
         """The same samples on this device; not copied where they are there already."""
         moved = copy.copy(self)
-        moved._x, moved._y = self._x.to(device), self._y.to(device)
+        moved._x, moved._y = map_inputs(lambda leaf: leaf.to(device), self._x), self._y.to(device)
         moved._scale = None if self._scale is None else (self._scale[0].to(device), self._scale[1].to(device))
         return moved
 
-    def _batch(self, indices: npt.NDArray[np.intp]) -> Tensor:
-        batch = self._x.index_select(0, torch.from_numpy(indices).to(self._x.device))
-        if not self._pictures:
+    def _batch(self, index: Tensor) -> Any:
+        if isinstance(self._x, Tensor):
+            return self._rows(self._x, index)
+        return map_inputs(lambda leaf: self._rows(leaf, index), self._x)
+
+    def _rows(self, leaf: Tensor, index: Tensor) -> Tensor:
+        batch = leaf.index_select(0, index.to(leaf.device))
+        if batch.ndim != 4:
             return batch
         batch = batch.permute(0, 3, 1, 2)
-        # A clone, since pictures of one channel count as contiguous in both formats.
+        # A clone, since images of one channel count as contiguous in both formats.
         return batch if self.channels_last else batch.clone(memory_format=torch.contiguous_format)
 
-    def _targets(self, indices: npt.NDArray[np.intp]) -> Tensor:
-        return self._y.index_select(0, torch.from_numpy(indices).to(self._y.device))
-
-    def _normalized(self, batch: Tensor) -> Tensor:
+    def _normalized(self, batch: Any) -> Any:
         if self._scale is None:
             return batch
         shift, factor = self._scale
         return (batch - shift).mul_(factor)
+
+
+def _stored(leaf: Tensor) -> Tensor:
+    """Images lie channels-last, the fast format of convolutions; an array that already does is not copied."""
+    return leaf.permute(0, 2, 3, 1).contiguous() if leaf.ndim == 4 else leaf.contiguous()

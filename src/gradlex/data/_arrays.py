@@ -13,10 +13,13 @@ from gradlex.errors import InputError
 
 PART_SEED = 20220125  # one part for all seeds and methods: `train_size` and `test_fraction` use no run's seed
 
+CHANNELS = (1, 3, 4)
+"""Sizes of an axis that is taken for the channels of images."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arrays:
-    """Training and test samples: x is (N, height, width, channels) pictures or (N, features); y is int64."""
+    """Training and test samples: x is (N, height, width, channels) images or (N, features); y is int64."""
 
     x_train: npt.NDArray[Any]
     y_train: npt.NDArray[np.int64]
@@ -25,6 +28,8 @@ class Arrays:
     class_names: tuple[str, ...] | None = None
     test_fraction: float | None = None
     """The share of the samples that `with_test` cut off; None where the test part is the data's own."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of how the data was read, a sentence each."""
 
     @property
     def num_classes(self) -> int:
@@ -108,17 +113,28 @@ def stratified(
     return np.sort(kept), np.setdiff1d(order, kept)
 
 
+def escaped(text: object) -> str:
+    """Text as it may be printed: control characters, which a terminal would obey, are written out as `\\x1b`.
+
+    File names, class names and other libraries' messages may hold any.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
+    )
+
+
 def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
     """The arrays, or an InputError that names the source and what is wrong with it."""
+    source = escaped(source)
     for part, x, y in (("training", arrays.x_train, arrays.y_train), ("test", arrays.x_test, arrays.y_test)):
         if x is None or y is None:
             continue
         check_samples(len(x), y, what=f"{source}: {part}")
         if x.size == 0:
-            raise InputError(f"{source}: {part} samples hold no number: their shape is {x.shape[1:]}.")
+            raise InputError(f"{source}: {part} samples contain no numbers: their shape is {x.shape[1:]}.")
         if np.issubdtype(x.dtype, np.floating) and not np.isfinite(x).all():
             where = int(np.argwhere(~np.isfinite(x))[0][0])
-            raise InputError(f"{source}: {part}: sample {where} holds NaN or infinity: mend or remove it.")
+            raise InputError(f"{source}: {part}: sample {where} contains NaN or infinity: fix or remove it.")
         if x.shape[1:] != arrays.x_train.shape[1:]:
             raise InputError(
                 f"{source}: test samples have the shape {x.shape[1:]}, training {arrays.x_train.shape[1:]}."
@@ -151,7 +167,7 @@ def check_samples(samples: int, labels: npt.NDArray[Any], *, what: str) -> None:
         raise InputError(f"{what}: the set is empty.")
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1:
         raise InputError(
-            f"{what}: labels must be whole numbers, one a sample, got {labels.dtype} of shape {labels.shape}."
+            f"{what}: labels must be whole numbers, one per sample, got {labels.dtype} of shape {labels.shape}."
         )
     if labels.min() < 0:
         raise InputError(f"{what}: labels must be from 0 to classes - 1, got {labels.min()}.")

@@ -6,21 +6,26 @@ closures so that workers in other processes can be given them.
 
 from __future__ import annotations
 
+import inspect
 import re
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gradlex.errors import InputError
+from gradlex._objects import load_object
+from gradlex.data._arrays import escaped
+from gradlex.data._inputs import Inputs, describe
+from gradlex.errors import InputError, RunError
 
-Augmentation: TypeAlias = Callable[[Tensor, np.random.Generator], Tensor]
-"""(N, channels, height, width) pictures, in the type of the data, and a stream -> pictures of the same shape."""
+Augmentation: TypeAlias = Callable[[Any, np.random.Generator], Any]
+"""A batch as the data has it, (N, channels, height, width) for images, and a stream -> a batch of the same shape."""
 
 _MOST_PADDING = 256  # a padded batch lies in memory as a whole
 
@@ -30,7 +35,7 @@ class _Crop:
     padding: int
 
     def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
-        _, _, height, width = _pictures(batch).shape
+        _, _, height, width = _checked_images(batch).shape
         around = (self.padding,) * 4
         down, right = torch.from_numpy(rng.integers(0, 2 * self.padding + 1, (2, len(batch)))).to(
             batch.device
@@ -44,8 +49,24 @@ class _Crop:
 @dataclass(frozen=True)
 class _Flip:
     def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
+        flipped = _checked_images(batch).flip(3)
         mirrored = torch.from_numpy(rng.random(len(batch)) < 0.5).to(batch.device)
-        return torch.where(mirrored[:, None, None, None], _pictures(batch).flip(3), batch)
+        return torch.where(mirrored[:, None, None, None], flipped, batch)
+
+
+@dataclass(frozen=True)
+class _Cutout:
+    size: int
+
+    def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
+        _, _, height, width = _checked_images(batch).shape
+        # The square's centre may be anywhere, so that a part of it may lie outside.
+        centres = rng.integers(0, (height, width), (len(batch), 2))
+        corner = torch.from_numpy(centres - self.size // 2).to(batch.device)
+        rows, columns = (torch.arange(extent, device=batch.device) for extent in (height, width))
+        down = (rows >= corner[:, :1]) & (rows < corner[:, :1] + self.size)
+        right = (columns >= corner[:, 1:]) & (columns < corner[:, 1:] + self.size)
+        return batch.masked_fill((down[:, :, None] & right[:, None, :])[:, None], 0)
 
 
 @dataclass(frozen=True)
@@ -59,15 +80,22 @@ class _Chain:
 
 
 def crop(padding: int) -> Augmentation:
-    """Pad each picture with `padding` zeros on every side and cut a random window of its own size."""
+    """Pad each image with `padding` zeros on every side and cut a random window of its own size."""
     if not isinstance(padding, Integral) or not 1 <= padding <= _MOST_PADDING:
         raise InputError(f"a random crop needs a whole padding from 1 to {_MOST_PADDING}, got {padding!r}.")
     return _Crop(int(padding))
 
 
 def flip() -> Augmentation:
-    """Mirror each picture from left to right with a chance of one half."""
+    """Mirror each image from left to right with a chance of one half."""
     return _Flip()
+
+
+def cutout(size: int) -> Augmentation:
+    """Blacken a square of `size` pixels at a random place of each image (DeVries & Taylor 2017)."""
+    if not isinstance(size, Integral) or not 1 <= size <= _MOST_PADDING:
+        raise InputError(f"a cutout needs a whole size from 1 to {_MOST_PADDING}, got {size!r}.")
+    return _Cutout(int(size))
 
 
 def crop_flip(padding: int) -> Augmentation:
@@ -76,24 +104,78 @@ def crop_flip(padding: int) -> Augmentation:
 
 
 def parse_augment(text: str) -> Augmentation | None:
-    """The augmentation that `--augment` names: none, cropN, flip, or cropN,flip."""
+    """The augmentation that `--augment` names: none, or cropN, flip, cutoutN and functions as module:name, in order."""
     if text == "none":
         return None
     steps: list[Augmentation] = []
-    for word in text.split(","):
-        found = re.fullmatch(r"crop([1-9]\d{0,8})|flip", word.strip())
-        if not found:
+    for word in map(str.strip, text.split(",")):
+        found = re.fullmatch(r"(crop|cutout)([1-9]\d{0,8})|flip", word)
+        if found:
+            sized = {"crop": crop, "cutout": cutout}.get(found[1] or "")
+            steps.append(sized(int(found[2])) if sized else flip())
+        elif ":" in word:
+            own = load_object(word, "augmentation")
+            check_augment(own)
+            steps.append(own)
+        else:
             raise InputError(
-                f"unknown augmentation {word.strip()!r} in {text!r}. "
-                f"Allowed: none, or crop4 (any padding up to {_MOST_PADDING}) and flip, joined by a comma."
+                f"unknown augmentation {word!r} in {text!r}. Allowed: none, or crop4 (any padding up to "
+                f"{_MOST_PADDING}), flip, cutout8 and functions of your own as module:name, joined by commas."
             )
-        steps.append(crop(int(found[1])) if found[1] else flip())
     return _Chain(tuple(steps))
 
 
-def _pictures(batch: Tensor) -> Tensor:
-    if batch.ndim != 4:
+def check_augment(augment: Any) -> None:
+    """Refuse what cannot be called with a batch and a stream."""
+    if not callable(augment):
+        raise InputError(f"augment must be a function (batch, rng) -> batch, got {type(augment).__name__}.")
+    try:
+        signature = inspect.signature(augment)
+    except ValueError:  # a built-in without a signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
         raise InputError(
-            f"crop and flip need pictures (N, channels, height, width), got {tuple(batch.shape)}."
+            f"the augmentation {_name(augment)!r} must take (batch, rng), but its parameters are {signature}."
+        ) from error
+
+
+def augmented_alike(augment: Augmentation, batch: Inputs, rng: np.random.Generator) -> Any:
+    """The augmented batch; another type would be normalised wrongly, another shape not at all.
+
+    A failure is a RunError that names the augmentation, so that nobody blames the model for it.
+    """
+    expected = _kind(batch)
+    try:
+        augmented = augment(batch, rng)
+    except (InputError, RunError):
+        raise
+    except Exception as error:  # whatever a user's function may raise
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise RunError(
+            f"the augmentation {_name(augment)!r} failed: {type(error).__name__}: {escaped(error)} "
+            f"(in {frame.filename}, line {frame.lineno})"
+        ) from error
+    if _kind(augmented) != expected:
+        raise RunError(
+            f"the augmentation {_name(augment)!r} failed: it must return a batch like the one it gets, "
+            f"{describe(batch)}, got {describe(augmented)}."
         )
+    return augmented
+
+
+def _name(augment: Any) -> str:
+    return str(getattr(augment, "__qualname__", type(augment).__name__))
+
+
+def _kind(batch: Any) -> Any:
+    """What an augmented batch must have in common with the batch it was made from."""
+    return (batch.dtype, batch.shape) if isinstance(batch, Tensor) else describe(batch)
+
+
+def _checked_images(batch: Any) -> Tensor:
+    if not isinstance(batch, Tensor) or batch.ndim != 4:
+        found = tuple(batch.shape) if isinstance(batch, Tensor) else describe(batch)
+        raise InputError(f"crop and flip need images (N, channels, height, width), got {found}.")
     return batch

@@ -1,12 +1,12 @@
-"""Samples of a map-style torch Dataset, made one by one when they are asked for."""
+"""Samples of a map-style torch Dataset, loaded on demand."""
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
-from gradlex.data._augment import Augmentation
-from gradlex.data._samples import augmented_alike
+from gradlex.data._arrays import escaped
+from gradlex.data._augment import Augmentation, augmented_alike
+from gradlex.data._inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric_targets
 from gradlex.errors import InputError
 from gradlex.randomness import callers_generators
+
+Collate: TypeAlias = Callable[[list[Any]], Any]
+"""A list of samples -> the pair (inputs, targets), as a DataLoader's collate_fn."""
 
 
 class DatasetSamples:
@@ -25,19 +29,25 @@ class DatasetSamples:
 
     A transform draws from the global generators of random, NumPy and torch. They are seeded for each batch from the
     derived stream, in the clean view for each sample by its number, so that a case is always the same, and put back
-    afterwards.
+    afterwards. `collate` makes a batch of samples; `clean_collate` those of the clean view, if they need another.
     """
+
+    targets = None
+    """A Dataset's targets are known only when its samples are drawn."""
 
     def __init__(
         self,
         dataset: Dataset[Any],
         *,
         clean_view: Dataset[Any] | None = None,
+        collate: Collate = default_collate,
+        clean_collate: Collate | None = None,
         augment: Augmentation | None = None,
-        num_classes: int,
     ) -> None:
         self._training, self._clean = dataset, clean_view if clean_view is not None else dataset
-        self._augment, self._num_classes = augment, num_classes
+        self._collate, self._clean_collate = collate, clean_collate or collate
+        self._augment = augment
+        self._check: Callable[[Inputs, Tensor], None] | None = None
         self._device: torch.device | None = None
         self.channels_last = True
         if len(self._clean) != len(self._training):  # type: ignore[arg-type]  # map-style: has a length
@@ -49,37 +59,17 @@ class DatasetSamples:
     def __len__(self) -> int:
         return len(self._clean)  # type: ignore[arg-type]  # map-style: has a length
 
-    def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
+    def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Any, Tensor]:
         """The clean view's samples."""
         with _global_generators((0, 0, 0)):
-            return self._collated([_alone(self._clean, int(i), 0) for i in indices], indices)
+            batch = _batch([_alone(self._clean, int(i), 0) for i in indices], indices, self._clean_collate)
+        return self._given_out(batch, indices)
 
-    @property
-    def clean_varies(self) -> bool:
-        """Whether the clean view draws random numbers: some of its first samples are other ones with other numbers."""
-        return self._varies(self._clean, others=(1, 2, 3, 4))
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the training view's first samples are the same again with the same random numbers."""
-        return not self._varies(self._training, others=(0, 0))
-
-    def _varies(self, view: Dataset[Any], others: Sequence[int]) -> bool:
-        def shown(i: int, again: int) -> Tensor:
-            inputs, _ = self._collated([_alone(view, i, again)], np.array([i]))
-            return torch.nan_to_num(inputs)
-
-        with _global_generators((0, 0, 0)):
-            return any(
-                not torch.equal(shown(i, 0), shown(i, other))
-                for i in range(min(4, len(self)))
-                for other in others
-            )
-
-    def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Any, Tensor]:
         """The dataset's own transformed samples, then the batch augmentation."""
         with _global_generators(rng.integers(0, 2**32, 3).tolist()):
-            inputs, targets = self._collated([self._training[int(i)] for i in indices], indices)
+            batch = _batch([self._training[int(i)] for i in indices], indices, self._collate)
+        inputs, targets = self._given_out(batch, indices)
         return (augmented_alike(self._augment, inputs, rng) if self._augment else inputs), targets
 
     def to(self, device: torch.device) -> DatasetSamples:
@@ -94,41 +84,98 @@ class DatasetSamples:
         other._augment = augment
         return other
 
+    def with_check(self, check: Callable[[Inputs, Tensor], None]) -> DatasetSamples:
+        """The same samples, with every batch checked on the host before it is moved to the device."""
+        other = copy.copy(self)
+        other._check = check
+        return other
+
     def contiguous(self) -> DatasetSamples:
-        """The same samples for a network that takes maps only as torch makes them (`view`)."""
+        """The same samples for a network that takes images only as torch makes them (`view`)."""
         other = copy.copy(self)
         other.channels_last = False
         return other
 
-    def _collated(self, samples: list[Any], indices: npt.NDArray[np.intp]) -> tuple[Tensor, Tensor]:
-        if not isinstance(samples[0], tuple | list) or len(samples[0]) != 2:
+    @property
+    def clean_varies(self) -> bool:
+        """Whether the clean view draws random numbers: some of its first samples are other ones with other numbers."""
+        return self._varies(self._clean, self._clean_collate, others=(1, 2, 3, 4))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the training view's first samples are the same again with the same random numbers."""
+        return not self._varies(self._training, self._collate, others=(0, 0))
+
+    def _varies(self, view: Dataset[Any], collate: Collate, others: Sequence[int]) -> bool:
+        indices = np.arange(min(4, len(self)))
+
+        def batch(again: int) -> list[Tensor]:
+            inputs, targets = _batch([_alone(view, int(i), again) for i in indices], indices, collate)
+            return [*leaves(inputs), targets]
+
+        with _global_generators((0, 0, 0)):
+            first = batch(0)
+            return any(not _same(first, batch(other)) for other in others)
+
+    def _given_out(self, batch: tuple[Inputs, Tensor], indices: npt.NDArray[np.intp]) -> tuple[Any, Tensor]:
+        inputs, targets = batch
+        if self._check is not None:
+            try:
+                self._check(inputs, targets)
+            except InputError as error:
+                numbers = ", ".join(map(str, indices[:8])) + (", ..." if len(indices) > 8 else "")
+                raise InputError(f"in a batch of the samples {numbers}: {error}") from error
+        return map_inputs(lambda leaf: leaf.to(self._device), inputs), targets.to(self._device)
+
+
+def _batch(samples: list[Any], indices: npt.NDArray[np.intp], collate: Collate) -> tuple[Any, Tensor]:
+    """One batch on the host, and every way in which it can be none."""
+    first = f"sample {indices[0]}"
+    if collate is default_collate and (not isinstance(samples[0], tuple | list) or len(samples[0]) != 2):
+        kind = type(samples[0]).__name__
+        found = f"a {kind} of {len(samples[0])}" if isinstance(samples[0], tuple | list) else kind
+        raise InputError(
+            f"a sample must be the pair (input, target), got {found} from {first}: several inputs go into one tuple or "
+            "dict, ((x1, x2), y); or give a DataLoader whose collate_fn returns (inputs, targets)."
+        )
+    try:
+        batch = collate(samples)
+    except Exception as error:  # torch's kinds, and whatever a collate function may raise
+        raise InputError(
+            f"the dataset's samples do not form a batch: {type(error).__name__}: {escaped(error)}. Return tensors "
+            "of one shape, or give a DataLoader whose collate_fn pads them."
+        ) from error
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        raise InputError(f"collate must return the pair (inputs, targets), got {type(batch).__name__}.")
+    inputs, targets = batch
+    if isinstance(inputs, Mapping) and not isinstance(inputs, dict):
+        inputs = dict(inputs)  # such as the batches of Hugging Face's tokenizers
+    if not isinstance(targets, Tensor):
+        raise InputError(
+            f"a target must be a number, or a tensor or array of them, got {samples[0][1]!r:.80} from {first}."
+            if collate is default_collate
+            else f"collate must return the targets as one tensor, got {type(targets).__name__}."
+        )
+    named = named_leaves(inputs, "inputs")
+    for name, leaf in named:
+        if not isinstance(leaf, Tensor):
             raise InputError(
-                f"a sample must be the pair (input, label), got {type(samples[0]).__name__} from sample {indices[0]}."
+                f"a sample's input must be a tensor or array, or a tuple or dict of them, but in the batch {name} is "
+                f"{type(leaf).__name__}."
             )
-        try:
-            inputs, targets = default_collate(samples)
-        except (TypeError, RuntimeError) as error:
-            raise InputError(
-                f"the dataset's samples do not form a batch: {error}. Return tensors of one shape."
-            ) from error
-        if not isinstance(inputs, Tensor):
-            raise InputError(
-                f"a sample's input must be one tensor or array, got {type(samples[0][0]).__name__} from sample "
-                f"{indices[0]}: put several into one, and take it apart in the model."
-            )
-        if not isinstance(targets, Tensor) or targets.ndim != 1 or targets.is_floating_point():
-            raise InputError(
-                f"a label must be one whole number, got {samples[0][1]!r} from sample {indices[0]}."
-            )
-        targets = targets.to(torch.int64)
-        wrong = (targets < 0) | (targets >= self._num_classes)
-        if wrong.any():
-            at = int(wrong.nonzero()[0])
-            raise InputError(
-                f"sample {int(indices[at])} has the label {int(targets[at])}; the model's outputs allow "
-                f"0 to {self._num_classes - 1}."
-            )
-        return inputs.to(self._device), targets.to(self._device)
+    if not named or any(leaf.ndim == 0 or len(leaf) != len(samples) for _, leaf in (*named, ("", targets))):
+        raise InputError(
+            f"a batch of {len(samples)} samples must hold {len(samples)} of each input and target along the first "
+            f"axis, got {describe(inputs, 'inputs')} and targets {describe(targets)}."
+        )
+    return inputs, numeric_targets(targets, "the targets")
+
+
+def _same(one: list[Tensor], other: list[Tensor]) -> bool:
+    return len(one) == len(other) and all(
+        torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))
+        for left, right in zip(one, other, strict=True)
+    )
 
 
 def _alone(dataset: Dataset[Any], index: int, again: int) -> Any:

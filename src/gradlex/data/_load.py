@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gradlex.data._arrays import Arrays, checked_arrays
-from gradlex.data._registry import DATASETS, OWN, DatasetInfo
+from gradlex.data._arrays import Arrays, checked_arrays, escaped
+from gradlex.data._registry import DATASETS
 from gradlex.errors import InputError, unknown_name
 from gradlex.recipe import Recipe
 
@@ -16,13 +16,8 @@ def default_data_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradlex"
 
 
-def dataset_info(name: str) -> DatasetInfo:
-    """The settings of a named dataset, or those of one's own data."""
-    return DATASETS.get(name, OWN)
-
-
 def is_folder(dataset: str) -> bool:
-    """Whether a recipe's dataset is a folder of pictures; a name that is known goes first."""
+    """Whether a recipe's dataset is a folder of images; a name that is known goes first."""
     return dataset not in DATASETS and os.path.isdir(os.path.expanduser(dataset))
 
 
@@ -41,28 +36,24 @@ def load(recipe: Recipe, data_dir: Path | None = None, *, download: bool = True)
 def _source(recipe: Recipe, data_dir: Path, *, download: bool) -> Arrays:
     name, path = recipe.dataset, Path(os.path.expanduser(recipe.dataset))
     if is_folder(name):
-        from gradlex.data._folder import folder  # noqa: PLC0415  # each source imports its own library
+        from gradlex.data._image_folder import image_folder  # noqa: PLC0415  # each source imports its own library
 
-        return folder(path, recipe.image_size or 32)
+        return image_folder(path, recipe.image_size or 32)
     if recipe.image_size is not None:
         raise InputError(
-            f"image_size resizes a folder's pictures; {name} has a size of its own. Leave it out."
+            f"image_size resizes a folder's images; {escaped(name)} has a size of its own. Leave it out."
         )
-    if name == "digits":
-        from gradlex.data._digits import digits  # noqa: PLC0415
-
-        return digits()
     if name in DATASETS:
-        from gradlex.data import _torchvision  # noqa: PLC0415
+        from gradlex.data import _public_datasets  # noqa: PLC0415
 
-        arrays: Arrays = getattr(_torchvision, name)(data_dir, download=download)
+        arrays: Arrays = getattr(_public_datasets, name)(data_dir, download=download)
         return arrays
     if path.suffix.lower() == ".npz":
-        from gradlex.data._npz import npz  # noqa: PLC0415
+        from gradlex.data._archive import archive  # noqa: PLC0415
 
-        return npz(path)
+        return archive(path)
     if os.sep in name or path.suffix or os.path.exists(path):
         raise InputError(
-            f"{name} is neither a folder of pictures nor a .npz archive that exists: check the path."
+            f"{escaped(name)} is neither an existing folder of images nor an existing .npz archive: check the path."
         )
     raise unknown_name("dataset", name, DATASETS)

@@ -1,4 +1,4 @@
-"""Normalisation by the training part's own statistics, kept with the run."""
+"""Normalization by the training part's own statistics, kept with the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Normalization:
 
     @classmethod
     def of(cls, x: npt.NDArray[Any]) -> Normalization:
-        """The statistics of (N, height, width, channels) pictures or (N, features), computed in float64.
+        """The statistics of (N, height, width, channels) images or (N, features), computed in float64.
 
         Bytes are counted, which is exact; either way no float copy of more than a block is made.
         """
@@ -45,7 +45,7 @@ class Normalization:
         return cls(mean=tuple(mean.tolist()), std=tuple(np.where(varies, std, 1.0).tolist()))
 
     def apply(self, x: Tensor) -> Tensor:
-        """Normalised float32 inputs for the trained model, from inputs such as it was trained on."""
+        """Normalized float32 inputs for the trained model, from inputs such as it was trained on."""
         shift, factor = self.tensors(x)
         return (x.float() - shift).mul_(factor)
 

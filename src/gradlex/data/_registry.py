@@ -14,7 +14,7 @@ class DatasetInfo:
     batch_size: int
     augment: str
     train_samples: int | None
-    """Training samples; None where the data itself must be asked."""
+    """Training samples; None if known only after loading."""
     baseline_generations: int
     """Epochs of the SGD baseline; methods with a population of p get p + 1 times as many generations."""
 
@@ -30,7 +30,7 @@ _INFOS = (
     ),
     DatasetInfo(
         name="cifar10",
-        description="60,000 pictures, 32 x 32 x 3, 10 classes (Krizhevsky 2009); downloaded",
+        description="60,000 images, 32 x 32 x 3, 10 classes (Krizhevsky 2009); downloaded",
         batch_size=128,
         augment="crop4,flip",
         train_samples=50_000,
@@ -38,7 +38,7 @@ _INFOS = (
     ),
     DatasetInfo(
         name="cifar100",
-        description="60,000 pictures, 32 x 32 x 3, 100 classes (Krizhevsky 2009); downloaded",
+        description="60,000 images, 32 x 32 x 3, 100 classes (Krizhevsky 2009); downloaded",
         batch_size=64,
         augment="crop4,flip",
         train_samples=50_000,
@@ -58,10 +58,15 @@ DATASETS = {info.name: info for info in _INFOS}
 
 OWN = DatasetInfo(
     name="your own",
-    description="a .npz archive, a folder of pictures, or arrays",
+    description="a .npz archive, a folder of images, or arrays",
     batch_size=64,
     augment="none",
     train_samples=None,
     baseline_generations=20,
 )
 """What a recipe takes for data that has no entry of its own."""
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """The settings of a named dataset, or those of one's own data."""
+    return DATASETS.get(name, OWN)

@@ -1,20 +1,5 @@
-"""Who computes: a worker alone, or a team of them; lazy case evaluation lives here."""
+"""Who computes: a worker alone, or a team of them; cases are evaluated lazily."""
 
-from gradlex.engine._context import seeded
-from gradlex.engine._distributed import DistributedTeam, refuse_uneven
-from gradlex.engine._engine import PopulationEngine
-from gradlex.engine._recalibration import recalibrated
-from gradlex.engine._team import Alone, Team
-from gradlex.engine._worker import Evaluation, Worker
+import lazy_loader as lazy
 
-__all__ = [
-    "Alone",
-    "DistributedTeam",
-    "Evaluation",
-    "PopulationEngine",
-    "Team",
-    "Worker",
-    "recalibrated",
-    "refuse_uneven",
-    "seeded",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

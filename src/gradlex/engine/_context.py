@@ -20,12 +20,15 @@ def settings(recipe: Recipe) -> Iterator[None]:
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.set_num_threads(1 if recipe.threads == "auto" else recipe.threads)
+    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if recipe.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
         torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
+        if recipe.deterministic and workspace is None:
+            del os.environ["CUBLAS_WORKSPACE_CONFIG"]
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
 

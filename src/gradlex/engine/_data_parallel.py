@@ -1,13 +1,15 @@
 """Several processes train one candidate together: each takes a part of every batch.
 
 Gradients are averaged by DistributedDataParallel with each part weighted by its samples, so that the step is
-the one a single process would take. Batch norm sees a process's own part on a processor (SyncBatchNorm, which
-sees the whole batch, exists for CUDA only); the buffers of the group's first process are the candidate's.
+the one a single process would take. On a CPU batch norm sees a process's own part (SyncBatchNorm, which sees the
+whole batch, exists for CUDA only); the buffers of the group's first process are the candidate's.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
 
 from gradlex.population import Batch
 from gradlex.selection import Indices
@@ -34,8 +37,17 @@ def synchronised(model: nn.Module, group: dist.ProcessGroup | None) -> dict[str,
 
 
 def restore(model: nn.Module, layers: Mapping[str, _BatchNorm]) -> None:
-    """Put these layers back, with the weights and statistics of those that stand in their places."""
-    for name, layer in layers.items():
+    """Put layers like these back, with the weights and statistics of those that stand in their places.
+
+    A layer that stands in several places stays one.
+    """
+    copies: dict[_BatchNorm, _BatchNorm] = {}
+    for name, before in layers.items():
+        if before not in copies:
+            copies[before] = copy.copy(before)
+            copies[before]._parameters = dict(before._parameters)
+            copies[before]._buffers = dict(before._buffers)
+        layer = copies[before]
         current = model.get_submodule(name)
         tensors = (*current.named_parameters(recurse=False), *current.named_buffers(recurse=False))
         for key, tensor in tensors:
@@ -47,41 +59,42 @@ class DataParallel:
     """The processes of one candidate: a row of the device mesh."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device) -> None:
-        self._group, self._device = group, device
+        self.group, self._device = group, device
         self._replaced: dict[str, _BatchNorm] = {}
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
 
-    def wrap(self, model: nn.Module, *, leaves_out: bool) -> nn.Module:
+    def wrap(self, model: nn.Module) -> nn.Module:
         """The module to call in training: averages gradients over the group as they are computed.
 
-        DDP waits for the gradient of every parameter, unless it is told that the model leaves some of them out.
+        DDP would wait for ever for the gradient of a parameter that a pass leaves out, at random perhaps, and
+        differently on each process: so it is told to look for them.
         """
         if self._device.type == "cuda":
-            self._replaced = synchronised(model, self._group)
+            self._replaced = synchronised(model, self.group)
         # The parent is the same everywhere already, and buffers agree at the end: DDP would send them before every
         # batch, and gloo does not send every type. (The attribute has one name in all versions; the keyword has not.)
         wrapped = DistributedDataParallel(
-            model, process_group=self._group, init_sync=False, find_unused_parameters=leaves_out
+            model, process_group=self.group, init_sync=False, find_unused_parameters=True
         )
         wrapped.broadcast_buffers = False
         return wrapped
+
+    @property
+    def memo(self) -> dict[int, Any]:
+        """What a deep copy of the model must share rather than copy."""
+        return {id(self.group): self.group}
 
     def unwrap(self, model: nn.Module) -> None:
         """Give the model the batch norm of one process again: a process group can be neither copied nor saved."""
         restore(model, self._replaced)
 
-    def part(self, inputs: Tensor, targets: Tensor) -> Batch:
-        """This process's part of a batch; the whole of it where parts would be single samples."""
-        samples = len(targets)
+    def part(self, inputs: Any, targets: Any, samples: int) -> Batch:
+        """This process's part of a batch of so many samples; the whole of it where parts would be single samples."""
         if samples < 2 * self.size:
             return Batch(inputs, targets, samples / self.size)
         start, stop = (samples * place // self.size for place in (self.rank, self.rank + 1))
-        return Batch(
-            inputs[start:stop],
-            targets[start:stop],
-            samples / self.size,
-            weight=(stop - start) * self.size / samples,
-        )
+        inputs, targets = tree_map(lambda tensor: tensor[start:stop], (inputs, targets))
+        return Batch(inputs, targets, samples / self.size, weight=(stop - start) * self.size / samples)
 
     def cases(self, cases: Indices) -> slice:
         """This process's part of a slice of cases."""
@@ -92,7 +105,7 @@ class DataParallel:
         """Give the whole group the first process's buffers, and return the mean loss over the group."""
         for buffer in model.buffers():
             if buffer.numel():
-                dist.broadcast(as_bytes(buffer), group=self._group, group_src=0)
+                dist.broadcast(as_bytes(buffer), group=self.group, group_src=0)
         mean = loss.detach().clone()
-        dist.all_reduce(mean, group=self._group)
+        dist.all_reduce(mean, group=self.group)
         return mean / self.size

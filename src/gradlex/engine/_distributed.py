@@ -23,8 +23,8 @@ from gradlex.errors import InputError
 from gradlex.population import OptimizerState, Parent, State
 
 
-def refuse_uneven(processes: int, population: int) -> None:
-    """Refuse more processes than candidates where some candidates would have more of them than others."""
+def check_even(processes: int, population: int) -> None:
+    """Refuse more processes than candidates where some candidates would get more of them than others."""
     if processes > population and processes % population:
         raise InputError(
             f"{processes} processes cannot be shared out evenly among {population} candidates: "
@@ -44,7 +44,7 @@ class DistributedTeam:
         self._rank, self._size = dist.get_rank(), dist.get_world_size()
         self._group_size = max(1, self._size // population)
         self.parallel: DataParallel | None = None
-        refuse_uneven(self._size, population)
+        check_even(self._size, population)
         if self._size > population:
             mesh = init_device_mesh(
                 device.type, (population, self._group_size), mesh_dim_names=("candidate", "data")
@@ -53,13 +53,14 @@ class DistributedTeam:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes files and talks to people."""
+        """Whether this process writes files and prints."""
         return self._rank == 0
 
     def mine(self, population: int) -> list[int]:
-        """Every size-th candidate, so that loads differ by one at most; or the one of this mesh row."""
-        if self.parallel is not None:
-            return [self._rank // self._group_size]
+        """Every size-th candidate, so that loads differ by one at most; or the one of this mesh row, if there is."""
+        if self.parallel is not None:  # before the branch there is only the first row's
+            row = self._rank // self._group_size
+            return [row] if row < population else []
         return list(range(self._rank, population, self._size))
 
     def share(
@@ -75,26 +76,23 @@ class DistributedTeam:
 
     def start_from(self, parent: Parent) -> Parent:
         """Rank 0's parent, on every process."""
-        rest: list[Any] = [(parent.generation, dict(parent.memory)) if self.leads else None]
-        dist.broadcast_object_list(rest, src=0)
-        generation, memory = rest[0]
-        sent = [
-            self._broadcast(
-                Candidate(state=state or {}, optimizer=optimizer, loss=None) if self.leads else None, 0
-            )
-            for state, optimizer in (
-                (parent.state, parent.optimizer),
-                (parent.outer, None),
-                (parent.ema, None),
-            )
+        rest: list[Any] = [
+            (parent.generation, dict(parent.memory), list(parent.slots)) if self.leads else None
         ]
+        dist.broadcast_object_list(rest, src=0)
+        generation, memory, slots = rest[0]
+
+        def sent(state: State, optimizer: OptimizerState | None = None) -> Candidate:
+            own = Candidate(state=state, optimizer=optimizer, loss=None)
+            return self._broadcast(own if self.leads else None, 0)
+
+        network = sent(parent.state, parent.optimizer)
         return Parent(
             generation=generation,
-            state=sent[0].state,
-            optimizer=sent[0].optimizer,
+            state=network.state,
+            optimizer=network.optimizer,
             memory=memory,
-            outer=sent[1].state or None,
-            ema=sent[2].state or None,
+            slots={name: sent(parent.slots.get(name, {})).state for name in slots},
         )
 
     def hand_over(self, index: int, candidates: Mapping[int, Candidate]) -> Candidate:
@@ -108,6 +106,12 @@ class DistributedTeam:
         sent = own if own is not None and self._rank == owner else torch.empty_like(like)
         dist.broadcast(as_bytes(sent), src=owner)
         return sent
+
+    def from_leader(self, value: Any) -> Any:
+        """Rank 0's value, on every process."""
+        sent = [value]
+        dist.broadcast_object_list(sent, src=0)
+        return sent[0]
 
     def largest(self, number: int) -> int:
         """The largest of the processes' numbers."""

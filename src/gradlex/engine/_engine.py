@@ -9,31 +9,41 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gradlex.engine._promotion import promoted
-from gradlex.engine._team import Alone, Team
-from gradlex.engine._told import told
+from gradlex.engine._recalibration import recalibrated
+from gradlex.engine._team import Serial, Team
 from gradlex.engine._worker import Candidate, Worker
-from gradlex.errors import RunError
-from gradlex.population import Cost, Parent
+from gradlex.errors import RunError, failing_as
+from gradlex.population import (
+    SKETCH,
+    Cost,
+    Diversity,
+    Parent,
+    State,
+    Steps,
+    averaged,
+    move_to_mean,
+    pieces,
+    weight_diversity,
+)
 from gradlex.selection import Choice, ErrorTable, Indices
 
 
 class PopulationEngine:
-    """The engine that Algorithm 1 asks: one worker, alone or in a team."""
+    """The default engine: one worker, alone or in a team, and the steps that make the next parent."""
 
-    def __init__(self, worker: Worker, team: Team | None = None) -> None:
-        self.worker = worker
-        self.team: Team = team or Alone()
+    def __init__(self, worker: Worker, team: Team | None = None, steps: Steps = ()) -> None:
+        self.worker, self.steps = worker, steps
+        self.team: Team = team or Serial()
 
     @property
     def num_samples(self) -> int:
-        """Training samples, of which each generation uses every one once."""
+        """Training samples; by default a generation uses each once."""
         return len(self.worker.samples)
 
     @property
     def num_cases(self) -> int:
-        """Cases for selection: the same samples, clean."""
-        return len(self.worker.samples)
+        """Cases for selection: by default the same samples, clean."""
+        return len(self.worker.cases)
 
     def train(self, parent: Parent, subsets: Sequence[Indices], lr: float) -> TrainedCandidates:
         """Train a copy of the parent on each subset; those that diverge are out of the pool."""
@@ -44,23 +54,26 @@ class PopulationEngine:
         }
         first = self.worker.parallel is None or self.worker.parallel.rank == 0  # a group speaks once
         rows = {
-            index: np.array([math.nan if c.loss is None else c.loss], dtype=np.float32)
+            index: np.concatenate(
+                [np.array([math.nan if c.loss is None else c.loss], dtype=np.float32), c.sketch]
+            )
             for index, c in own.items()
             if first
         }
-        shared = self.team.share(rows, np.arange(len(subsets)), 1)[:, 0].tolist()
-        losses = tuple(None if math.isnan(loss) else float(loss) for loss in shared)
+        shared = self.team.share(rows, np.arange(len(subsets)), 2 + SKETCH)
+        losses = tuple(None if math.isnan(loss) else float(loss) for loss in shared[:, 0])
         if all(loss is None for loss in losses):
             outer = ", outer_lr or outer_momentum" if self.worker.recipe.has_outer_step else ""
             raise RunError(
                 f"every candidate of generation {parent.generation} diverged (a loss, weight or batch statistic that "
-                f"is not finite) at the rate {lr:g}: train with a smaller lr{outer}."
+                f"is not finite) at the learning rate {lr:g}: train with a smaller lr{outer}."
             )
-        return TrainedCandidates(self, parent, own, losses, time.perf_counter() - started)
+        movements = shared[[loss is not None for loss in losses], 1:]
+        return TrainedCandidates(self, parent, own, losses, movements, time.perf_counter() - started)
 
 
 class TrainedCandidates:
-    """One generation's candidates; its `errors` evaluate a case only when it is asked for."""
+    """One generation's candidates; its `errors` evaluate cases lazily."""
 
     def __init__(
         self,
@@ -68,11 +81,13 @@ class TrainedCandidates:
         parent: Parent,
         own: dict[int, Candidate],
         losses: tuple[float | None, ...],
+        movements: npt.NDArray[np.float32],
         seconds: float,
     ) -> None:
         self._engine, self._own, self._parent = engine, own, parent
-        self._seconds = seconds
+        self._movements, self._seconds = movements, seconds
         self.losses = losses
+        self.weights: Mapping[int, float] = {}
         self.errors = LazyErrors(engine, parent, own, losses)
 
     @property
@@ -84,12 +99,64 @@ class TrainedCandidates:
             select_seconds=self.errors.seconds,
         )
 
+    @property
+    def diversity(self) -> Diversity:
+        """How different the candidates are, as far as selection has looked."""
+        movement, spread = weight_diversity(self._movements)
+        return Diversity(movement=movement, spread=spread, disagreement=self.errors.disagreement)
+
     def promote(self, choice: Choice) -> Parent:
         """What the choice makes the next generation's parent; the others are let go to free their memory."""
-        parent = promoted(choice, self._own, self._parent, self._engine.worker, self._engine.team)
+        team, before = self._engine.team, self._parent
+        chosen = team.hand_over(choice.index, self._own)
+        self.weights = choice.shares
+        self._average(chosen, choice)
+        parent = Parent(
+            generation=before.generation + 1,
+            state=chosen.state,
+            optimizer=chosen.optimizer,
+            memory=choice.memory,
+        )
+        for step in self._engine.steps:
+            parent = step(parent, before, self)
         self._own.clear()
         del self._parent  # these candidates are still referred to while the next ones train
         return parent
+
+    @property
+    def trainable(self) -> list[str]:
+        """The names of the parameters that are trained."""
+        return self._engine.worker.trainable
+
+    def recalibrated(self, state: State, batches: int) -> State:
+        """The state with batch-norm statistics of so many clean training batches.
+
+        Every process computes them; those of one are taken, since another machine's last bits may differ.
+        """
+        owner = max(self.weights, key=self.weights.__getitem__)
+        found = recalibrated(self._engine.worker, state, batches, self._parent.generation)
+        return {
+            name: tensor if tensor is state[name] else self._engine.team.spread(owner, tensor, tensor)
+            for name, tensor in found.items()
+        }
+
+    def _average(self, chosen: Candidate, choice: Choice) -> None:
+        """Make `chosen` the weighted mean, in place.
+
+        The others' tensors come piece by piece and in the order of their indices, from whoever has them, and are let
+        go at once: beside its own candidates, a process holds the winner and a piece.
+        """
+        weights = {index: weight for index, weight in sorted(choice.shares.items()) if index != choice.index}
+        if not weights:
+            return
+        own, team = self._own, self._engine.team
+        others = {i: averaged(own[i].state, own[i].optimizer) for i in weights if i in own}
+        for place, tensor in averaged(chosen.state, chosen.optimizer).items():
+            # A parameter that a candidate never used has no optimizer state there: it follows the others.
+            mine = {i: pieces(tensors.get(place, tensor), tensor) for i, tensors in others.items()}
+            for number, piece in enumerate(pieces(tensor, tensor)):
+                parts = {i: mine[i][number] if i in mine else None for i in weights}
+                move_to_mean(piece, ((weights[i], team.spread(i, part, piece)) for i, part in parts.items()))
 
 
 class LazyErrors:
@@ -107,20 +174,30 @@ class LazyErrors:
         self.memory: Mapping[str, npt.NDArray[np.generic]] = parent.memory
         self.evaluated = 0
         self.seconds = 0.0
+        self._pairs, self._differing = 0, 0
 
     def __call__(self, cases: Indices, pool: Indices) -> ErrorTable:
         """Evaluate some candidates on some cases: (pool, cases)."""
         started = time.perf_counter()
         asked = [index for index in pool.tolist() if index in self._own]
         states = [self._own[index].state for index in asked]
-        with told(f"asking candidates {asked} of generation {self._generation} about cases"):
+        with failing_as(f"the evaluation of candidates {asked} of generation {self._generation} on cases"):
             table: Iterable[npt.NDArray[np.float32]] = (
-                self._engine.worker.errors(states, cases) if asked else ()
+                self._engine.worker.errors(states, cases, self._generation) if asked else ()
             )
         shared = self._engine.team.share(dict(zip(asked, table, strict=True)), pool, len(cases))
         self.evaluated += len(pool) * len(cases)
+        solved = (shared == 0).sum(axis=0)
+        self._pairs += len(cases) * (len(pool) * (len(pool) - 1) // 2)
+        self._differing += int((solved * (len(pool) - solved)).sum())
         self.seconds += time.perf_counter() - started
         return shared
+
+    @property
+    def disagreement(self) -> float | None:
+        """The share of pairs of candidates, case by case, of which one solves the case and the other does not."""
+        graded = self._engine.worker.task.graded
+        return None if graded or self._pairs == 0 else self._differing / self._pairs
 
     def matrix(self) -> ErrorTable:
         """Every candidate on every case, in the data's order."""

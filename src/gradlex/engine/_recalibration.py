@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from gradlex.data import call
 from gradlex.engine._context import seeded, settings
-from gradlex.engine._told import told
 from gradlex.engine._worker import Worker
+from gradlex.errors import failing_as
 from gradlex.population import (
     State,
     batch_norm_layers,
@@ -41,14 +42,14 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
     if not layers:
         return state
     with (
-        told(f"the recalibration after generation {generation}"),
+        failing_as(f"the recalibration after generation {generation}"),
         settings(recipe),
         seeded(seed, worker.device),  # dropout
         torch.no_grad(),
         _means_of_batches(layers.values()),
     ):
         for indices in batches(drawn, size):
-            model(samples.clean(indices)[0])
+            call(model, samples.clean(indices)[0])
     statistics = statistics_of(layers)
     return {name: own[name].to(t.device) if name in statistics else t for name, t in state.items()}
 

@@ -1,9 +1,9 @@
-"""Team: how the processes that compute one population tell each other what they found."""
+"""Team: how the processes that compute one population exchange what they found; Serial is one process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ class Team(Protocol):
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes files and talks to people."""
+        """Whether this process writes files and prints."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class Team(Protocol):
         ...
 
     def mine(self, population: int) -> list[int]:
-        """The candidates that this process trains and asks."""
+        """The candidates that this process trains and evaluates."""
         ...
 
     def share(
@@ -53,8 +53,12 @@ class Team(Protocol):
         """The largest of the processes' numbers."""
         ...
 
+    def from_leader(self, value: Any) -> Any:
+        """The leading process's value, plain data, on every process."""
+        ...
 
-class Alone:
+
+class Serial:
     """One process that does everything itself."""
 
     leads = True
@@ -86,3 +90,7 @@ class Alone:
     def largest(self, number: int) -> int:
         """The number itself."""
         return number
+
+    def from_leader(self, value: Any) -> Any:
+        """The value itself."""
+        return value

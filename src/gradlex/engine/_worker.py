@@ -1,24 +1,28 @@
-"""Worker: one process's network and data; trains one candidate at a time and asks candidates about cases."""
+"""Worker: one process's network and data; trains one candidate at a time and evaluates candidates on cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from gradlex.data import Samples
+from gradlex.data import Samples, call, parse_augment
 from gradlex.engine._context import autocast, reseed, seeded, settings
 from gradlex.engine._data_parallel import DataParallel
-from gradlex.engine._told import told
+from gradlex.errors import failing_as
 from gradlex.population import (
     Batch,
     OptimizerState,
     Parent,
+    Setting,
     State,
     all_finite,
     batches,
@@ -31,7 +35,9 @@ from gradlex.population import (
     make_optimizer,
     moved,
     same_buffers,
+    settings_of,
     shielded,
+    sketch,
     subgd,
 )
 from gradlex.randomness import stream, torch_seed
@@ -39,9 +45,11 @@ from gradlex.recipe import Recipe
 from gradlex.selection import Indices
 from gradlex.tasks import Task
 
-# A fixed number: a network's last bits depend on its batch. On a processor 64 to 128 pictures of 32 x 32 are asked
+# A fixed number: a network's last bits depend on its batch. On a CPU 64 to 128 images of 32 x 32 are computed
 # fastest (resnet20 in float32: a fifth faster than 256), since one layer's maps then stay in its cache.
 EVALUATION_BATCH = 128
+
+_WITHOUT_AUTOCAST = ". It was computed in bfloat16; to do without: precision float32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +60,8 @@ class Candidate:
     optimizer: OptimizerState | None
     loss: float | None
     """Mean training loss over its subset; None where the loss or a weight is not finite."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """How a network does on a set of samples."""
-
-    accuracy: float
-    loss: float
+    sketch: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    """Of how its weights moved from the parent's."""
 
 
 class Worker:
@@ -78,24 +80,24 @@ class Worker:
         recipe: Recipe,
         device: torch.device,
         *,
+        cases: Samples | None = None,
         parallel: DataParallel | None = None,
         offload: bool = False,
         watch: Callable[[], None] | None = None,
     ) -> None:
         model = model.to(device)
         self.model = channels_last(model) if samples.channels_last else model
-        # What was put into evaluation mode in a network that is to be trained stays there: it is frozen.
-        self._resting = {
-            name for name, layer in model.named_modules() if model.training and not layer.training
-        }
+        # A layer that was put into evaluation mode stays there: it is frozen. A network all of which is in evaluation
+        # mode has only been evaluated before, and is trained.
+        modes = {name: layer.training for name, layer in model.named_modules()}
+        self._resting = {name for name, training in modes.items() if any(modes.values()) and not training}
         self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
+        self.cases = samples if cases is None else cases
         self.parallel, self._watch = parallel, watch or (lambda: None)
         self._home = torch.device("cpu") if offload else device
         self._together = not offload
-        self._trained: Callable[[Tensor], Tensor] = (
-            parallel.wrap(self.model, leaves_out=self._leaves_out()) if parallel else self.model
-        )
-        self._asked: Callable[[Tensor], Tensor] = self.model
+        self._trained: Callable[..., Any] = parallel.wrap(self.model) if parallel else self.model
+        self._asked: Callable[..., Any] = self.model
         if recipe.compile:
             self._trained, self._asked = torch.compile(self._trained), torch.compile(self.model)
 
@@ -106,27 +108,37 @@ class Worker:
     def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
         """SubGD: candidate `index` of the parent's generation, on its subset."""
         recipe, generation = self.recipe, parent.generation
-        bfloat16 = recipe.precision == "bfloat16"
-        with told(f"candidate {index} of generation {generation}", bfloat16=bfloat16):
+        cure = _WITHOUT_AUTOCAST if recipe.precision == "bfloat16" else ""
+        with failing_as(f"candidate {index} of generation {generation}", cure=cure):
             install(self.model, moved(copy(parent.state), self.device))
-            optimizer = make_optimizer(recipe, self.model, lr, self.device.type)
-            if parent.optimizer is not None:
+            momentum, setting = recipe.momentum_at(generation), settings_of(recipe, parent)[index]
+            own = (
+                recipe if setting.weight_decay is None else recipe.replace(weight_decay=setting.weight_decay)
+            )
+            optimizer = make_optimizer(own, self.model, lr * setting.lr, self.device.type, momentum)
+            if parent.optimizer is not None and momentum == "inherit":
                 import_state(optimizer, self.model, parent.optimizer)
             self.training_mode()
             with settings(recipe), seeded(self._dropout_seed(generation, index), self.device):
-                augmented = self._augmented(subset, generation, index)
+                augmented = self._augmented(subset, generation, index, setting)
                 loss = subgd(
-                    self._trained, optimizer, augmented, self.task.loss, autocast(recipe, self.device)
+                    partial(call, self._trained),
+                    optimizer,
+                    augmented,
+                    self.task.loss,
+                    autocast(recipe, self.device),
                 )
                 if self.parallel is not None:
                     loss = self.parallel.agree(self.model, loss)
                 finite = all_finite(self.model, loss)
+                moved_by = sketch(capture(self.model), parent.state, self.trainable)
         return Candidate(
             state=moved(capture(self.model), self._home),
             optimizer=export_state(optimizer, self.model, self._home)
-            if recipe.momentum == "inherit"
+            if recipe.momentum_at(generation + 1) == "inherit"
             else None,
             loss=float(loss) if finite else None,
+            sketch=moved_by,
         )
 
     @property
@@ -141,8 +153,8 @@ class Worker:
             if name in self._resting:
                 layer.training = False
 
-    def errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
-        """The (states, cases) errors on clean samples, in one copy from the device.
+    def errors(self, states: Sequence[State], cases: Indices, generation: int = 0) -> npt.NDArray[np.float32]:
+        """The (states, cases) errors, in one copy from the device; augmented cases are those of a generation.
 
         In a data-parallel group each process computes its part of the cases and leaves the others zero.
         """
@@ -150,9 +162,9 @@ class Worker:
             part = self.parallel.cases(cases)
             table = np.zeros((len(states), len(cases)), dtype=np.float32)
             if part.start < part.stop:
-                table[:, part] = self._errors(states, cases[part])
+                table[:, part] = self._errors(states, cases[part], generation)
             return table
-        return self._errors(states, cases)
+        return self._errors(states, cases, generation)
 
     def finished(self, state: State) -> nn.Module:
         """The network with this state, an ordinary module in evaluation mode; nothing is trained afterwards."""
@@ -161,39 +173,30 @@ class Worker:
         install(self.model, state)
         return self.model.eval()
 
-    def evaluate(self, state: State, samples: Samples) -> Evaluation:
-        """Accuracy and mean loss on clean samples, in full precision: the way the returned model computes."""
+    def snapshot(self, state: State) -> nn.Module:
+        """A network of its own with this state, in evaluation mode; the worker keeps its own."""
+        shared = {} if self.parallel is None else self.parallel.memo  # a process group cannot be copied
+        twin = deepcopy(self.model, shared)
+        if self.parallel is not None:
+            self.parallel.unwrap(twin)
+        install(twin, copy(moved(state, self.device)))
+        return twin.eval()
+
+    def evaluate(self, state: State, samples: Samples) -> dict[str, float]:
+        """The task's metrics on clean samples, in full precision: the way the returned model computes."""
         seed = torch_seed(self.recipe.seed, "evaluation")
         with (
-            told("the evaluation"),
+            failing_as("the evaluation"),
             settings(self.recipe),
             seeded(seed, self.device),
             torch.no_grad(),
             self._asking([state]) as (own,),
         ):
             install(self.model, own)
-            # One table for all batches: small tensors kept between a loop's large ones let the heap grow.
-            scores = torch.empty(-(-len(samples) // EVALUATION_BATCH), 2, device=self.device)
             clean = self._clean(samples, np.arange(len(samples)))
-            for row, (inputs, targets) in zip(scores, clean, strict=True):
-                row[0], row[1] = self.task.score(self.model(inputs), targets)
-        accuracy, loss = (scores.cpu().double().sum(dim=0) / len(samples)).tolist()
-        return Evaluation(accuracy=accuracy, loss=loss)
+            return self.task.metrics((call(self.model, inputs), targets) for inputs, targets in clean)
 
-    def _leaves_out(self) -> bool:
-        """Whether training does without some trainable parameter, found by showing the model two samples."""
-        before = capture(self.model)
-        install(self.model, copy(before))  # local workers have the model in memory that they share
-        trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.training_mode()
-        with told("the first batch"), settings(self.recipe), seeded(0, self.device):
-            inputs, targets = self.samples.clean(np.arange(2))
-            loss = self.task.loss(self.model(inputs), targets)
-            gradients = torch.autograd.grad(loss, trainable, allow_unused=True)
-        install(self.model, before)
-        return any(gradient is None for gradient in gradients)
-
-    def _errors(self, states: Sequence[State], cases: Indices) -> npt.NDArray[np.float32]:
+    def _errors(self, states: Sequence[State], cases: Indices, generation: int) -> npt.NDArray[np.float32]:
         # A batch is prepared once for all candidates that lie on the device; those on the host come one by one.
         groups = [states] if self._together else [[state] for state in states]
         with (
@@ -203,20 +206,22 @@ class Worker:
             torch.no_grad(),
             autocast(self.recipe, self.device, swaps=True),
         ):
-            table = torch.cat([self._asked_together(group, cases) for group in groups]).float().cpu().numpy()
-        return np.where(np.isfinite(table), table, np.float32(np.inf))
+            table = torch.cat([self._together_errors(group, cases, generation) for group in groups])
+        found = table.float().cpu().numpy()
+        return np.where(np.isfinite(found), found, np.float32(np.inf))
 
-    def _asked_together(self, states: Sequence[State], cases: Indices) -> Tensor:
+    def _together_errors(self, states: Sequence[State], cases: Indices, generation: int) -> Tensor:
         table = torch.empty(len(states), len(cases), device=self.device)
         done = 0
         with self._asking(states) as present:
-            for inputs, targets in self._clean(self.samples, cases):
+            for inputs, targets in self._cases(cases, generation):
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
+                size = min(EVALUATION_BATCH, len(cases) - done)
                 for row, state in zip(table, present, strict=True):
                     install(self.model, state)
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
-                    row[done : done + len(targets)] = self.task.errors(self._asked(inputs), targets)
-                done += len(targets)
+                    row[done : done + size] = self.task.errors(call(self._asked, inputs), targets)
+                done += size
         return table
 
     @contextmanager
@@ -227,16 +232,31 @@ class Worker:
         with same_buffers(self.model):
             yield own
 
-    def _augmented(self, subset: Indices, generation: int, index: int) -> Iterator[Batch]:
+    def _augmented(self, subset: Indices, generation: int, index: int, setting: Setting) -> Iterator[Batch]:
         rng = stream(self.recipe.seed, "augmentation", generation, index)
+        samples = self.samples
+        if setting.augment is not None:
+            samples = samples.with_augment(parse_augment(setting.augment))
         for indices in batches(subset, self.recipe.require("batch_size")):
             self._watch()
-            inputs, targets = self.samples.augmented(indices, rng)
+            inputs, targets = samples.augmented(indices, rng)
+            size = len(indices)
             yield (
-                self.parallel.part(inputs, targets) if self.parallel else Batch(inputs, targets, len(targets))
+                self.parallel.part(inputs, targets, size) if self.parallel else Batch(inputs, targets, size)
             )
 
-    def _clean(self, samples: Samples, indices: Indices) -> Iterator[tuple[Tensor, Tensor]]:
+    def _cases(self, cases: Indices, generation: int) -> Iterator[tuple[Any, Any]]:
+        """Batches of cases: clean, or augmented alike for all candidates."""
+        if self.recipe.cases != "augmented":
+            yield from self._clean(self.cases, cases)
+            return
+        for start in range(0, len(cases), EVALUATION_BATCH):
+            self._watch()
+            batch = cases[start : start + EVALUATION_BATCH]
+            rng = stream(self.recipe.seed, "case_augmentation", generation, int(batch[0]))
+            yield self.cases.augmented(batch, rng)
+
+    def _clean(self, samples: Samples, indices: Indices) -> Iterator[tuple[Any, Any]]:
         for start in range(0, len(indices), EVALUATION_BATCH):
             self._watch()
             yield samples.clean(indices[start : start + EVALUATION_BATCH])

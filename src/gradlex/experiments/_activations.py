@@ -1,7 +1,13 @@
-"""Activations: what chosen layers of a finished run answer to the first test pictures.
+"""Activations: what chosen layers of a finished run compute for the first test images.
 
-Ding and Spector 2022, "Representation Diversity": of every channel the maximum over its map, for the first 100
-test pictures. RUN/activations.npz keeps them, so that figure 2 can be made again without the weights.
+Ding and Spector 2022, "Representation Diversity": the maximum of every channel over its map, for the first 100
+test images. RUN/activations.npz keeps them, so that figure 2 can be made again without the weights.
+
+Where no layer is named, the last two stages are taken. A stage is what works on maps of one size: children of the
+network that follow each other and whose outputs have the same height and width, named by the last of them. In a
+ResNet these are conv2_x, conv3_x, ... of He et al. 2016. Where one child holds the whole network (small-cnn's
+`features`), its own children count. A network without maps (mlp) has the
+inputs of its last two weighted layers.
 """
 
 from __future__ import annotations
@@ -10,6 +16,8 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,20 +25,33 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from gradlex._disk import write_whole
+from gradlex._files import write_whole
 from gradlex.data import ArraySamples
-from gradlex.engine import Worker
 from gradlex.errors import InputError, did_you_mean
-from gradlex.experiments._stages import last_stages
 from gradlex.population import capture
-from gradlex.runs import FinishedModel, Problem, RunFolder, finished_model, stored_recipe
-from gradlex.tasks import Classification
+from gradlex.recipe import Recipe
+from gradlex.runs import Problem, StoredRun, evaluator, load_network, load_test_samples, stored_run
 
 Activations: TypeAlias = dict[str, npt.NDArray[np.float32]]
 T = TypeVar("T")
 
 ACTIVATIONS = "activations.npz"
 _WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Network:
+    """A network and the samples that it is shown."""
+
+    model: nn.Module
+    test: ArraySamples
+    recipe: Recipe
+    device: str | None
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.recipe.model
 
 
 def record_activations(
@@ -43,18 +64,18 @@ def record_activations(
 ) -> Path:
     """Keep RUN/activations.npz: a float32 (samples, channels) array for each layer, by the layer's name.
 
-    `layers` are modules by their dotted names; None: those that are kept already, else the last two stages. What is
-    kept of the same weights is not computed again, and stays where more layers are asked for. Of a test part
-    smaller than `samples` all of it is taken.
+    `layers` are modules by their dotted names; None: those already kept, else the last two stages. What is kept for the
+    same weights is not computed again, and stays when more layers are asked for. A test part smaller than `samples`
+    is taken whole.
     """
     if samples < 1:
         raise InputError(f"samples must be at least 1, got {samples}.")
-    _, data = stored_recipe(RunFolder(run))
+    stored = stored_run(run)
     weights = hashlib.sha256((run / _WEIGHTS).read_bytes()).hexdigest() if (run / _WEIGHTS).exists() else None
     known, of_weights = _kept(run) if (run / ACTIVATIONS).exists() else ({}, None)
-    count = min(samples, data.get("test_samples", samples))
+    count = min(samples, stored.data.get("test_samples", samples))
     if weights not in (None, of_weights) or any(len(values) != count for values in known.values()):
-        known = {}  # of a run that has gone on since, or of another number of pictures
+        known = {}  # of a run that has been resumed since, or of another number of images
     if known and set(layers or ()) <= set(known):
         return run / ACTIVATIONS
     if weights is None and (run / "result.json").exists():
@@ -62,32 +83,47 @@ def record_activations(
             f"{run} holds neither {_WEIGHTS} nor the activations of {', '.join(layers or ('its last stages',))} on "
             f"{count} test samples: bring {_WEIGHTS} back, or train the same recipe again in another folder."
         )
-    finished = finished_model(run, device=device, data_dir=data_dir)
-    names = list(layers or _last_stages(finished))
-    _refuse_unknown(finished, names)
-    found = _watched(finished, names, count, _pooled)
-    new = {name: _joined(finished.recipe.model, name, found.get(name, []), count) for name in names}
+    network = _Network(
+        model=load_network(run),
+        test=load_test_samples(run, data_dir=data_dir),
+        recipe=stored.recipe,
+        device=device,
+    )
+    names = list(layers or _last_stages(network))
+    _check_known(network, names)
+    found = _watched(network, names, count, _pooled)
+    new = {name: _joined(network.name, name, found.get(name, []), count) for name in names}
     write_whole(run / ACTIVATIONS, _packed({**known, **new}, str(weights)), shared=True)
     return run / ACTIVATIONS
 
 
 def choose_layers(problem: Problem, layers: Sequence[str] = ()) -> tuple[str, ...]:
     """The named layers of a problem's model, or its last two stages; refused where it has none such."""
-    if problem.test is None or not isinstance(problem.test, ArraySamples):
+    if not isinstance(problem.test, ArraySamples):
         raise InputError("activations need test samples that are arrays.")
-    asked = FinishedModel(
-        recipe=problem.recipe,
-        model=problem.model,
-        test=problem.test,
-        normalization=problem.normalization,
-        device=problem.device,
+    network = _Network(
+        model=problem.model, test=problem.test, recipe=problem.recipe, device=str(problem.device)
     )
-    names = list(layers or _last_stages(asked))
-    _refuse_unknown(asked, names)
-    found = _watched(asked, names, 1, _pooled)
-    for name in names:
-        _joined(asked.recipe.model, name, found.get(name, []), 1)
+    names = list(layers or _last_stages(network))
+    _check_known(network, names)
+    found = _watched(network, names, 1, _pooled)
+    for layer in names:
+        _joined(network.name, layer, found.get(layer, []), 1)
     return tuple(names)
+
+
+def check_same_images(runs: Sequence[StoredRun]) -> None:
+    """Refuse runs that were not tested on the same samples; the part that each was trained on may differ."""
+    names = {
+        run.path: f"{Path(run.recipe.dataset).name} with {run.data['test_samples']} test samples"
+        for run in runs
+    }
+    # A run of an early version knows only the fingerprint of all its data; then its name has to do.
+    prints = {run.path: run.data.get("test_fingerprint") for run in runs}
+    same = len({run.data["fingerprint"] for run in runs}) == 1
+    if not same and len(set((names if None in prints.values() else prints).values())) > 1:
+        found = "; ".join(f"{path} has {name}" for path, name in names.items())
+        raise InputError(f"figure2 compares runs on the same test images, and these are not: {found}.")
 
 
 def stored_activations(run: Path) -> Activations:
@@ -107,10 +143,12 @@ def _kept(run: Path) -> tuple[Activations, str]:
         weights = str(arrays.pop(_WEIGHTS))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
-            f"{run / ACTIVATIONS} cannot be read: {error!r}. Remove it, and it is made again."
+            f"{run / ACTIVATIONS} cannot be read: {error!r}. Remove the file, and it is made again."
         ) from error
     if not all(values.ndim == 2 and values.dtype == np.float32 for values in arrays.values()):
-        raise InputError(f"{run / ACTIVATIONS} does not hold activations. Remove it, and it is made again.")
+        raise InputError(
+            f"{run / ACTIVATIONS} does not hold activations. Remove the file, and it is made again."
+        )
     return arrays, weights
 
 
@@ -126,12 +164,9 @@ def _packed(activations: Activations, weights: str) -> bytes:
 
 
 def _watched(
-    finished: FinishedModel, names: Iterable[str], count: int, kept: Callable[[Tensor], T]
+    network: _Network, names: Iterable[str], count: int, kept: Callable[[Tensor], T]
 ) -> dict[str, list[T]]:
     """What is `kept` of the modules' outputs for the first test samples, batch by batch, in order of computing."""
-    first = ArraySamples(*finished.test.clean(np.arange(count)))
-    task = Classification(finished.recipe.case_error)
-    worker = Worker(finished.model, first, task, finished.recipe, finished.device)
     found: dict[str, list[T]] = {}
 
     def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
@@ -141,9 +176,11 @@ def _watched(
 
         return hook
 
-    handles = [finished.model.get_submodule(name).register_forward_hook(watch(name)) for name in names]
+    first = ArraySamples(*network.test.clean(np.arange(count)))
+    worker = evaluator(network.model, first, network.recipe, network.device)
+    handles = [worker.model.get_submodule(name).register_forward_hook(watch(name)) for name in names]
     try:
-        worker.evaluate(capture(worker.model), first)  # in evaluation mode, float32, with the run's threads
+        worker.evaluate(capture(worker.model), worker.samples)  # in evaluation mode, in float32
     finally:
         for handle in handles:
             handle.remove()
@@ -172,25 +209,55 @@ def _joined(
     return np.concatenate(batches)
 
 
-def _refuse_unknown(finished: FinishedModel, names: Sequence[str]) -> None:
-    inside = [name for name, _ in finished.model.named_modules() if name]
+def _check_known(network: _Network, names: Sequence[str]) -> None:
+    inside = [name for name, _ in network.model.named_modules() if name]
     for given in names:
         if given not in inside:
-            children = ", ".join(name for name, _ in finished.model.named_children())
+            children = ", ".join(name for name, _ in network.model.named_children())
             raise InputError(
-                f"{finished.recipe.model} has no layer {given!r}.{did_you_mean(given, inside)} There are {children}, "
-                "and what is inside them by its dotted name."
+                f"{network.name} has no layer {given!r}.{did_you_mean(given, inside)} There are {children}, "
+                "and what is inside them, by its dotted name."
             )
 
 
-def _last_stages(finished: FinishedModel) -> list[str]:
+def _last_stages(network: _Network) -> list[str]:
     """The default layers."""
-    modules = dict(finished.model.named_modules())
-    outputs = _watched(finished, [name for name in modules if name], 1, lambda output: tuple(output.shape))
+    modules = dict(network.model.named_modules())
+    outputs = _watched(network, [name for name in modules if name], 1, lambda output: tuple(output.shape))
     shapes = {name: found[0] for name, found in outputs.items() if len(found) == 1}
-    stages = last_stages(modules, shapes)
+    stages = _stages(modules, shapes, inside="")[-2:]
     if not stages:
         raise InputError(
-            f"the stages of {finished.recipe.model} cannot be told by its children's outputs: name the layers."
+            f"the stages of {network.name} cannot be found from its children's outputs: name the layers."
         )
     return stages
+
+
+_POOLING = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d)
+
+
+def _stages(
+    modules: Mapping[str, nn.Module], shapes: Mapping[str, tuple[int, ...]], inside: str
+) -> list[str]:
+    """The stages among the children of one module; `shapes` are of outputs, in the order of computing."""
+    children = [
+        name
+        for name in shapes
+        if name.rpartition(".")[0] == inside and not isinstance(modules[name], _POOLING)
+    ]
+    maps = [name for name in children if len(shapes[name]) == 4]
+    if maps:
+        sizes = [list(group) for _, group in groupby(maps, key=lambda name: shapes[name][2:])]
+        stages = [group[-1] for group in sizes if any(_weighted(modules[name]) for name in group)]
+    else:
+        weighted = [place for place, name in enumerate(children) if _weighted(modules[name])]
+        stages = [children[place - 1] for place in weighted[1:]]
+    holders = maps or children
+    if len(stages) < 2 and len(holders) == 1:
+        return _stages(modules, shapes, inside=holders[0]) or stages
+    return stages
+
+
+def _weighted(module: nn.Module) -> bool:
+    """Whether it holds a matrix or kernel of weights; the scales of a norm are none."""
+    return any(parameter.ndim >= 2 for parameter in module.parameters())

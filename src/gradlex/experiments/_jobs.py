@@ -1,154 +1,153 @@
-"""Many runs, several at a time, each in a process of its own: one that fails does not stop the others."""
+"""From an experiment's cells to its jobs: recipes resolved against their data, runs named by what identifies them."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, TypeAlias
 
 import torch
+from filelock import FileLock, Timeout
 
-from gradlex.errors import InterruptedRun
-from gradlex.experiments._child import Finished, Moved, Refused, log_path, run_child
-from gradlex.experiments._prepare import Job
-from gradlex.runs import Interrupts, deaf
+from gradlex.errors import InputError
+from gradlex.experiments._grids import Cell
+from gradlex.experiments._plan import RUNS, run_name
+from gradlex.recipe import Recipe
+from gradlex.runs import Resolver, different_beginning
 
-_WAKE = 0.5  # seconds after which a signal is noticed though no run has said anything
-
-
-class Watcher(Protocol):
-    """What is told how the runs get on."""
-
-    def started(self, job: Job) -> None:
-        """A run has begun, or goes on."""
-
-    def moved(self, job: Job, generations: int) -> None:
-        """A run has done so many generations."""
-
-    def finished(self, job: Job, test_accuracy: float | None) -> None:
-        """A run has its result."""
-
-    def failed(self, failure: Failure) -> None:
-        """A run has ended without one."""
+State: TypeAlias = Literal["done", "interrupted", "to do"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A run that ended without a result, and why."""
+class Job:
+    """One run of an experiment: its method, its resolved recipe, and its folder."""
 
-    job: Job
-    reason: str
-    elsewhere: bool = False
-    """Another process is at it, and may yet bring it to its result."""
+    method: str
+    recipe: Recipe
+    folder: Path
+    fingerprint: str
+    """Of the data."""
+    begin_with: Path | None = None
+    """The folder of an SGD run of the same experiment that is the same until this one branches."""
+    keep_checkpoints: tuple[int, ...] = ()
+    """Generations in which other runs of the experiment branch off this one."""
+
+    @property
+    def beginning(self) -> Path | None:
+        """The run to begin with, once it has come to where this one branches."""
+        if self.begin_with is None:
+            return None
+        kept = self.begin_with / "checkpoint"
+        return self.begin_with if any(kept.glob(f"{self.recipe.branch:08d}-*.safetensors")) else None
+
+    @property
+    def state(self) -> State:
+        """How far the run has come; a crash leaves it interrupted."""
+        if (self.folder / "result.json").exists():
+            return "done"
+        return "interrupted" if (self.folder / "recipe.json").exists() else "to do"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process is running it right now."""
+        if not self.folder.is_dir():
+            return False
+        try:
+            with FileLock(self.folder / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+        except (OSError, NotImplementedError):  # the run itself says why its folder cannot be locked
+            return False
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What result.json holds; refused where the run has none."""
+        try:
+            found = json.loads((self.folder / "result.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.folder / 'result.json'} cannot be read: {error}.") from error
+        if not isinstance(found, dict):
+            raise InputError(f"{self.folder / 'result.json'} is not the result of a run.")
+        return found
+
+    @property
+    def generations_done(self) -> int:
+        """Lines of generations.jsonl; a resumed run may begin a little earlier."""
+        records = self.folder / "generations.jsonl"
+        return records.read_bytes().count(b"\n") if records.exists() else 0
+
+    @property
+    def title(self) -> str:
+        """The run in a few words."""
+        recipe = self.recipe
+        population = "" if recipe.population == 1 else f", p = {recipe.population}, {recipe.momentum}"
+        return (
+            f"{self.method} ({recipe.model} on {Path(recipe.dataset).name}{population}), seed {recipe.seed}"
+        )
 
 
-@dataclass(kw_only=True)
-class _Running:
-    job: Job
-    slot: int
-    process: BaseProcess
-    pipe: Connection
-    last: Finished | Refused | None = None
-    asked_to_end: bool = False
-
-
-def run_jobs(
-    jobs: Sequence[Job],
+def prepare(
+    cells: Sequence[Cell],
+    root: Path,
     *,
-    at_once: int,
     device: torch.device,
-    data_dir: Path | None,
-    evaluations: int,
-    watcher: Watcher,
-) -> list[Failure]:
-    """Run what is not done yet, `at_once` at a time, and return what failed.
+    data_dir: Path | None = None,
+    download: bool = True,
+) -> list[Job]:
+    """The jobs of the cells, under one root; what no run can do is refused here, before any run begins.
 
-    The first Ctrl-C or SIGTERM lets every run end after its generation (InterruptedRun); the same jobs started
-    again go on there. `evaluations` is how often a run is tested.
+    With `download=False` data that is not on this machine is refused (MissingDataError).
     """
-    pending = [job for job in jobs if job.state != "done"]
-    left, failures = list(pending), list[Failure]()
-    with Interrupts(handle=True) as interrupts, _processes() as running:
-        while running or (left and not interrupts.signum):
-            slots = set(range(at_once)) - {run.slot for run in running}
-            while left and slots and not interrupts.signum:
-                running.append(_start(left.pop(0), slots.pop(), device, data_dir, evaluations))
-                watcher.started(running[-1].job)
-            wait([handle for run in running for handle in (run.pipe, run.process.sentinel)], timeout=_WAKE)
-            for run in list(running):
-                if interrupts.signum and not run.asked_to_end:
-                    run.asked_to_end = True
-                    with suppress(OSError):  # it has ended by itself
-                        run.pipe.send(interrupts.signum)
-                _listen(run, watcher)
-                if not run.process.is_alive():
-                    _listen(run, watcher)  # what it said last
-                    running.remove(run)
-                    if isinstance(run.last, Finished):
-                        watcher.finished(run.job, run.last.test_accuracy)
-                    elif not interrupts.signum:
-                        failures.append(_failure(run))
-                        watcher.failed(failures[-1])
-        undone = sum(job.state != "done" for job in pending)
-        if interrupts.signum and undone:
-            raise InterruptedRun(
-                interrupts.signum,
-                f"interrupted with {undone} of {len(jobs)} runs to do or to finish; the same command goes on there",
+    resolver = Resolver(device=device, data_dir=data_dir, download=download)
+    jobs = []
+    for cell in cells:
+        resolved = resolver.resolve(cell.recipe)
+        fingerprint = str(resolved.data["fingerprint"])
+        folder = root / RUNS / run_name(resolved.recipe, fingerprint)
+        jobs.append(Job(method=cell.method, recipe=resolved.recipe, folder=folder, fingerprint=fingerprint))
+    _check_doubles(jobs)
+    return _sharing(jobs)
+
+
+def _sharing(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs; those that branch off plain SGD begin with its run: the bits are the same, and computed once."""
+    plain = [job for job in jobs if job.recipe.population == 1 and job.recipe.branch == 0]
+    first: dict[Path, Path] = {}
+    branches: dict[Path, set[int]] = {}
+    for job in jobs:
+        if not job.recipe.branch:
+            continue
+        for other in plain:
+            same = other.fingerprint == job.fingerprint and not different_beginning(job.recipe, other.recipe)
+            if same and job.recipe.branch <= other.recipe.require("generations"):
+                first[job.folder] = other.folder
+                branches.setdefault(other.folder, set()).add(job.recipe.branch)
+                break
+    return [
+        replace(
+            job,
+            begin_with=first.get(job.folder),
+            keep_checkpoints=tuple(sorted(branches.get(job.folder, ()))),
+        )
+        for job in jobs
+    ]
+
+
+def _check_doubles(jobs: Sequence[Job]) -> None:
+    """Refuse what would run twice, and data that tables could not tell apart."""
+    folders: dict[Path, Job] = {}
+    names: dict[str, str] = {}
+    for job in jobs:
+        here, twin = job.recipe.dataset, folders.setdefault(job.folder, job)
+        if twin is not job:
+            there = twin.recipe.dataset
+            same = (
+                f"{there} and {here} hold the same samples" if there != here else f"{job.title} appears twice"
             )
-    return failures
-
-
-@contextmanager
-def _processes() -> Iterator[list[_Running]]:
-    """The runs that are going on; none is left behind."""
-    running: list[_Running] = []
-    try:
-        yield running
-    finally:
-        for run in running:
-            run.process.kill()
-            run.process.join()
-
-
-def _start(job: Job, slot: int, device: torch.device, data_dir: Path | None, evaluations: int) -> _Running:
-    if device.type == "cuda" and device.index is None:  # an accelerator for each slot, as far as they go
-        device = torch.device("cuda", slot % torch.cuda.device_count())
-    ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(
-        target=run_child,
-        args=(theirs, job.recipe, job.fingerprint, job.folder, str(device), data_dir, evaluations),
-    )
-    with deaf():
-        process.start()
-    theirs.close()
-    return _Running(job=job, slot=slot, process=process, pipe=ours)
-
-
-def _listen(run: _Running, watcher: Watcher) -> None:
-    try:
-        while run.pipe.poll():
-            said = run.pipe.recv()
-            if isinstance(said, Moved):
-                watcher.moved(run.job, said.generations)
-            else:
-                run.last = said
-    except (EOFError, OSError):  # the process has ended; its exit code tells the rest
-        return
-
-
-def _failure(run: _Running) -> Failure:
-    if isinstance(run.last, Refused):
-        reason = " ".join(run.last.reason.split())  # tables and lists have it in one line
-        return Failure(job=run.job, reason=reason, elsewhere=run.last.elsewhere)
-    log = log_path(run.job.folder, run.process.pid or 0)
-    said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    code = run.process.exitcode or 0
-    ended = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-    where = Path(log.parent.name, log.name)  # in the experiment's folder, wherever that is
-    told = f": {said[-1]} (all of it in {where})" if said else ""
-    return Failure(job=run.job, reason=f"its process {ended}{told}")
+            raise InputError(f"{same}: name it once.")
+        namesake = names.setdefault(Path(here).name, here)
+        if namesake != here:
+            raise InputError(f"{namesake} and {here} have the same name, which tables go by: rename one.")

@@ -1,22 +1,200 @@
-"""Plan: which runs an experiment consists of, and where they are.
+"""An experiment, and the plan it becomes: which runs it consists of, what identifies each of them, and where they are.
 
 ROOT/<name>.json names the runs; ROOT/runs/ holds them, shared by all experiments of the same root.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from gradlex._disk import write_whole
+from gradlex._files import write_whole
 from gradlex.errors import InputError
-from gradlex.recipe import Recipe
+from gradlex.experiments._grids import Grid, Scale, comparison, paper_grid
+from gradlex.recipe import REVISION, Recipe
 
 RUNS = "runs"
 NAMES = ("compare", "table1", "table2", "table3", "table4", "figure2")
+
+_LONGEST_WORD = 60  # bytes of a folder's name, which most file systems limit to 255 bytes
+
+FIGURE2 = "figure2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What is to be run: a grid under a name, in a folder."""
+
+    name: str
+    """One of NAMES."""
+    scale: str
+    """smoke, small or paper; own for one's own data."""
+    grid: Grid
+    root: Path
+    """The folder for the runs and the report."""
+    command: str = ""
+    """The command that reproduces it, as its report shows it."""
+    layers: tuple[str, ...] = ()
+    """Of figure2: the layers to compare. Empty: the last two stages."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning for the experiment."""
+        if self.name != FIGURE2:
+            if self.layers:
+                raise InputError(f"layers belong to figure2, not to {self.name}: leave them out.")
+        elif len(self.grid.datasets) * len(self.grid.models) > 1:
+            raise InputError("figure2 compares methods on one dataset and one model: name one of each.")
+
+
+def comparison_experiment(
+    dataset: str, model: str, *, out: Path | None = None, command: str = "", **changes: Any
+) -> Experiment:
+    """One's own comparison; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/."""
+    grid = comparison(dataset, model).changed(**changes)
+    words = ("compare", *map(folder_word, (Path(dataset).stem, model)))
+    return Experiment(
+        name="compare", scale="own", grid=grid, root=out or Path("runs") / "-".join(words), command=command
+    )
+
+
+def paper_experiment(
+    name: str,
+    scale: Scale = "smoke",
+    *,
+    out: Path | None = None,
+    command: str = "",
+    layers: Sequence[str] = (),
+    **changes: Any,
+) -> Experiment:
+    """One of the paper's experiments; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/."""
+    return Experiment(
+        name=name,
+        scale=scale,
+        grid=paper_grid(name, scale).changed(**changes),
+        root=out or Path("runs") / f"paper-{scale}",
+        command=command,
+        layers=tuple(layers),
+    )
+
+
+def folder_word(word: str) -> str:
+    """A word as part of a folder's name; a long one is cut, and told apart by a hash."""
+    plain = re.sub(r"[^\w.]+", "-", word)
+    if len(plain.encode(errors="surrogateescape")) <= _LONGEST_WORD:
+        return plain
+    return f"{plain[:12]}-{hashlib.sha256(word.encode(errors='surrogateescape')).hexdigest()[:12]}"
+
+
+NEUTRAL: Mapping[str, Any] = {
+    "model": "small-cnn",
+    "width": 1.0,
+    "task": "classification",
+    "selection": "lexicase",
+    "population": None,
+    "momentum": None,
+    "generations": None,
+    "optimizer": "sgd",
+    "optimizer_options": {},
+    "lr": 0.1,
+    "schedule": "cosine",
+    "weight_decay": 1e-4,
+    "batch_size": None,
+    "augment": None,
+    "train_size": None,
+    "test_fraction": None,
+    "image_size": None,
+    "promotion": "winner",
+    "promotion_cases": None,
+    "recalibrate": 0,
+    "recalibrate_final": 0,
+    "outer_lr": 1.0,
+    "outer_momentum": 0.0,
+    "outer_nesterov": False,
+    "ema": None,
+    "seed": 0,
+    "threads": "auto",
+    "precision": "auto",
+    "compile": False,
+    "deterministic": False,
+    "init_from": None,
+    "branch_at": 0.0,
+    "tail": "continue",
+    "tail_options": {},
+    "tail_mean": False,
+    "steps_per_generation": None,
+    "parts": "disjoint",
+    "vary": {},
+    "inherit_variation": False,
+    "timeline": {},
+    "cases": "clean",
+    "held_out": None,
+    # Options of a task or a selection, which were fields in 0.1.0; any other is neutral where it is None.
+    "case_error": "correct",
+    "on_all_fail": None,
+    "tournament_size": None,
+    "epsilon": None,
+    "epsilon_mode": None,
+    "case_batch": None,
+    "share": None,
+    "refresh": None,
+    "sigma": None,
+    "alpha": None,
+    "promotion_depth": None,
+}
+"""What a run's identity leaves out: the value a field has in a run from before the field existed; for the fields of
+0.1.0, that version's defaults. Frozen: a new field is added with what runs without it did, and no value here ever
+changes, whatever the recipe's defaults become."""
+
+_OPTIONS = ("selection_options", "task_options")
+_RENAMED = {"depth": "promotion_depth"}
+
+
+def run_name(recipe: Recipe, fingerprint: str, revision: int = REVISION) -> str:
+    """The name of a run's folder: a few words for people, and 12 digits of the hash that identifies the run.
+
+    A run is identified by its resolved recipe, the fingerprint of its data rather than their path, and the revision of
+    gradlex's arithmetic.
+    """
+    identity = {**_deciding(recipe), "dataset": fingerprint}
+    if recipe.init_from is not None:
+        identity["init_from"] = _file_digest(Path(recipe.init_from))
+    if revision > 1:
+        identity["revision"] = revision
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    plain = recipe.to_dict()
+    promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
+    words = (recipe.model, str(plain["selection"]), *promotion, f"seed{recipe.seed}", digest[:12])
+    return "-".join(
+        re.sub(r"[^A-Za-z0-9.]+", "-", word)[:_LONGEST_WORD] for word in words
+    )  # the hash tells them apart
+
+
+def _deciding(recipe: Recipe) -> dict[str, Any]:
+    """What of the recipe is not neutral, options that were fields in 0.1.0 under the names they had there."""
+    found = recipe.to_dict()
+    for owner in _OPTIONS:
+        for option, value in found.pop(owner).items():
+            name = _RENAMED.get(option, option)
+            found[name if name in NEUTRAL and name not in found else f"{owner}.{option}"] = value
+    return {name: value for name, value in found.items() if not _is_neutral(name, value)}
+
+
+def _is_neutral(name: str, value: Any) -> bool:
+    if name in NEUTRAL:
+        return bool(value == NEUTRAL[name])
+    return "." in name and value is None
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"init_from {path} cannot be read: {error}.") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +218,7 @@ class Plan:
     scale: str
     """smoke, small or paper; own for one's own data."""
     command: str
-    """What makes the experiment again."""
+    """The command that reproduces it."""
     runs: tuple[Planned, ...]
     layers: tuple[str, ...] = ()
     """Of figure2: the layers that are compared."""
@@ -67,7 +245,7 @@ class Plan:
         return {each.run: each.failure for each in earlier if each.failure is not None and each.run in names}
 
     def save(self) -> None:
-        """Write the plan's file; several commands may be at the same plan, each with a part of its runs."""
+        """Write the plan's file; several commands may write the same plan at the same time."""
         self.root.mkdir(parents=True, exist_ok=True)
         content: dict[str, Any] = {
             "experiment": self.name,
@@ -81,12 +259,8 @@ class Plan:
 
 def _plain(planned: Planned) -> dict[str, Any]:
     failure = {} if planned.failure is None else {"failure": planned.failure}
-    return {
-        "method": planned.method,
-        "run": planned.run,
-        "recipe": planned.recipe.changed(),
-        **failure,
-    }
+    # The whole recipe, not what differs from its defaults: those may change before the plan is read again.
+    return {"method": planned.method, "run": planned.run, "recipe": planned.recipe.to_dict(), **failure}
 
 
 def stored_plan(path: Path) -> Plan:
@@ -99,20 +273,28 @@ def stored_plan(path: Path) -> Plan:
             scale=content["scale"],
             command=content["command"],
             runs=tuple(
-                Planned(**{**run, "recipe": Recipe.from_dict(run["recipe"])}) for run in content["runs"]
+                Planned(**{**run, "recipe": _stored_recipe(run["recipe"])}) for run in content["runs"]
             ),
             layers=tuple(content.get("layers", ())),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not the plan of an experiment: {error!r}.") from error
 
 
+def _stored_recipe(plain: Mapping[str, Any]) -> Recipe:
+    """A plan of 0.1.0 leaves out what was at that version's defaults."""
+    neutral = {each.name: NEUTRAL[each.name] for each in fields(Recipe) if each.name in NEUTRAL}
+    return Recipe.from_dict({**neutral, **plain})
+
+
 def stored_plans(root: Path) -> list[Plan]:
-    """All plans of a root, by their names; refused where there is none."""
-    paths = [root / f"{name}.json" for name in NAMES]
-    plans = [stored_plan(path) for path in paths if path.exists()]
-    if not plans:
+    """All plans of a root, in the order of their names; refused where there is none."""
+    try:
+        paths = [path for path in (root / f"{name}.json" for name in NAMES) if path.exists()]
+    except OSError as error:  # a name that no file system takes
+        raise InputError(f"the folder {root} cannot be read: {error}.") from error
+    if not paths:
         raise InputError(
             f"{root} holds no experiment: make one with gradlex paper or gradlex compare --out {root}."
         )
-    return plans
+    return [stored_plan(path) for path in paths]

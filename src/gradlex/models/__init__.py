@@ -1,14 +1,8 @@
-"""The networks that come with gradlex; torch is imported only when one is built or counted."""
+"""The networks that come with gradlex; torch is imported only when one is built or counted.
 
-from typing import TYPE_CHECKING
+What there is stands in `__init__.pyi`; each name is imported from its module on first use.
+"""
 
-from gradlex._lazy import lazy_attributes
-from gradlex.models._build import build
-from gradlex.models._registry import MODELS, ModelInfo
+import lazy_loader as lazy
 
-if TYPE_CHECKING:
-    from gradlex.models._count import count
-
-__all__ = ["MODELS", "ModelInfo", "build", "count"]
-
-__getattr__ = lazy_attributes(__name__, {"count": "gradlex.models._count"})
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -24,8 +24,8 @@ def build(
     """Build the network called `name`, registered networks with PyTorch's default initialisation.
 
     `name` is one of `MODELS`, or `package.module:factory` (importable, also from the current folder), or
-    `timm:` and a name of timm's where that is installed. `in_channels` are a picture's channels, or the
-    features of a plain vector; `image_size` the picture's smaller side (None: unknown, not checked, nor is it
+    `timm:` and a name of timm's where that is installed. `in_channels` are an image's channels, or the
+    features of a plain vector; `image_size` the image's smaller side (None: unknown, not checked, nor is it
     for networks from elsewhere); `width` scales every hidden layer, 1.0 being the published size.
     """
     if num_classes < 1:
@@ -42,10 +42,10 @@ def build(
     if name not in MODELS:
         raise unknown_name("model", name, MODELS)
     info = MODELS[name]
-    if image_size is not None and image_size < info.smallest_picture:
+    if image_size is not None and image_size < info.smallest_image:
         raise InputError(
-            f"{name} needs pictures of at least {info.smallest_picture} x {info.smallest_picture}, "
-            f"got {image_size}: use small-cnn, or larger pictures."
+            f"{name} needs images of at least {info.smallest_image} x {info.smallest_image}, "
+            f"got {image_size}: use small-cnn, or larger images."
         )
     module = importlib.import_module(f"gradlex.models.{info.module}")
     factory = getattr(module, info.factory)

@@ -1,4 +1,4 @@
-"""How large a network is, and how much it computes for one picture."""
+"""How large a network is, and how much it computes for one image."""
 
 from __future__ import annotations
 

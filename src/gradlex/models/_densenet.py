@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops import Conv2dNormActivation
 
-from gradlex.models._parts import picture_classifier, scaled
+from gradlex.models._parts import image_classifier, scaled
 
 _BLOCKS = (6, 12, 24, 16)
 _GROWTH = 32
@@ -55,4 +55,4 @@ def densenet121(*, num_classes: int, in_channels: int, width: float) -> nn.Modul
         stages[f"dense{number}"] = nn.Sequential(*dense)
         channels += layers * growth
     stages["norm"] = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
-    return picture_classifier(stages, channels=channels, num_classes=num_classes)
+    return image_classifier(stages, channels=channels, num_classes=num_classes)

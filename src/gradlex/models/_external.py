@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
+from gradlex._objects import load_object
 from gradlex.errors import InputError, did_you_mean
 
 
@@ -20,31 +18,14 @@ def build_external(name: str, *, num_classes: int, in_channels: int, width: floa
 
     A factory gets those of `num_classes`, `in_channels` and `width` that its signature names. One that takes
     `**kwargs` gets `num_classes`, and the others only where they are not the defaults 3 and 1.0, so that
-    `torchvision.models:resnet18` works on colour pictures.
+    `torchvision.models:resnet18` works on colour images.
     """
     prefix, _, rest = name.partition(":")
     if prefix == "timm":
-        _refuse_width(name, width)
+        _check_width(name, width)
         return _call(name, _timm_factory(rest), {"num_classes": num_classes, "in_chans": in_channels})
-    with _current_folder_importable():
-        factory = _factory(name)
-        return _call(name, factory, _settings(name, factory, num_classes, in_channels, width))
-
-
-@contextlib.contextmanager
-def _current_folder_importable() -> Iterator[None]:
-    """The current folder first on the path, as with `python -m`, until the network is built."""
-    importlib.invalidate_caches()  # a file written a moment ago must be seen
-    folder = os.getcwd()
-    if "" in sys.path or folder in sys.path:
-        yield
-        return
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):  # imported code may have taken it away itself
-            sys.path.remove(folder)
+    factory = _factory(name)
+    return _call(name, factory, _settings(name, factory, num_classes, in_channels, width))
 
 
 def _timm_factory(model: str) -> Callable[..., object]:
@@ -68,31 +49,7 @@ def _timm_factory(model: str) -> Callable[..., object]:
 
 def _factory(name: str) -> Callable[..., object]:
     """What stands behind `package.module:factory`."""
-    module_name, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
-        raise InputError(f"model {name!r} is not of the form package.module:factory, such as mynets:small.")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        # Is it the module asked for, or a package above it, that is missing, or something it imports itself?
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise InputError(f"model {name!r}: importing {module_name} failed: {error}.") from error
-        cure = "leave out .py" if module_name.endswith(".py") else "install it, or start where it stands"
-        raise InputError(
-            f"model {name!r}: there is no module {error.name!r}, neither installed nor in {os.getcwd()}: "
-            f"{cure}."
-        ) from error
-    except Exception as error:
-        raise InputError(
-            f"model {name!r}: importing {module_name} failed: {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
-        hint = did_you_mean(attribute, (key for key, value in vars(module).items() if callable(value)))
-        raise InputError(
-            f"model {name!r}: {module_name} (from {getattr(module, '__file__', None)}) has no {attribute!r}."
-            f"{hint} Give the name of a function that returns a network."
-        )
-    factory: object = getattr(module, attribute)
+    factory: object = load_object(name, "model", wanted="a function that returns a network")
     if isinstance(factory, nn.Module) or not callable(factory):
         kind = "a network already built" if isinstance(factory, nn.Module) else f"a {type(factory).__name__}"
         raise InputError(f"model {name!r} is {kind}: give a function or class that builds a new network.")
@@ -110,7 +67,7 @@ def _settings(
     named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if "width" not in named and not anything:
-        _refuse_width(name, width)
+        _check_width(name, width)
     offered = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
     defaults = {"in_channels": 3, "width": 1.0}
     return {
@@ -134,6 +91,6 @@ def _call(name: str, factory: Callable[..., object], settings: dict[str, Any]) -
     return network
 
 
-def _refuse_width(name: str, width: float) -> None:
+def _check_width(name: str, width: float) -> None:
     if width != 1.0:
         raise InputError(f"model {name!r} takes no width, got width {width}: leave it at 1.0.")

@@ -13,7 +13,7 @@ from functools import partial
 from torch import nn
 from torchvision.ops import Conv2dNormActivation
 
-from gradlex.models._parts import Residual, picture_classifier, scaled
+from gradlex.models._parts import Residual, image_classifier, scaled
 
 # (expansion, channels, blocks, stride of the first block)
 _STAGES = (
@@ -56,4 +56,4 @@ def mobilenetv2(*, num_classes: int, in_channels: int, width: float) -> nn.Modul
         stages[f"stage{number}"] = nn.Sequential(*layers)
     last = wide(1280)
     stages["last"] = Conv2dNormActivation(channels, last, 1)
-    return picture_classifier(stages, channels=last, num_classes=num_classes)
+    return image_classifier(stages, channels=last, num_classes=num_classes)

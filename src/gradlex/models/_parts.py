@@ -27,12 +27,12 @@ class Residual(nn.Module):
         return total
 
 
-def picture_classifier(
+def image_classifier(
     stages: Mapping[str, nn.Module], *, channels: int, num_classes: int, dropout: float = 0.0
 ) -> nn.Sequential:
-    """The stages under their names, global average pooling (so any picture size), and one linear layer.
+    """The stages under their names, global average pooling (so any image size), and one linear layer.
 
-    (N, channels of the picture, height, width) -> (N, classes); `channels` are those the last stage gives.
+    (N, channels of the image, height, width) -> (N, classes); `channels` are those the last stage gives.
     """
     ending: dict[str, nn.Module] = {"pool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten()}
     if dropout > 0:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.ops import Conv2dNormActivation
 
-from gradlex.models._parts import Residual, picture_classifier, scaled
+from gradlex.models._parts import Residual, image_classifier, scaled
 
 _BOTTLENECK_EXPANSION: Final = 4
 
@@ -85,7 +85,7 @@ def _resnet(
             layers += [Residual(branch(channels, wide, stride), across), nn.ReLU(inplace=True)]
             channels = out
         stages[f"conv{index + 2}_x"] = nn.Sequential(*layers)
-    return picture_classifier(stages, channels=channels, num_classes=num_classes)
+    return image_classifier(stages, channels=channels, num_classes=num_classes)
 
 
 def resnet18(*, num_classes: int, in_channels: int, width: float) -> nn.Module:

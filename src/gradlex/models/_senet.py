@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import nn
 from torchvision.ops import Conv2dNormActivation, SqueezeExcitation
 
-from gradlex.models._parts import Residual, picture_classifier, scaled
+from gradlex.models._parts import Residual, image_classifier, scaled
 
 _REDUCTION = 16
 
@@ -39,4 +39,4 @@ def senet18(*, num_classes: int, in_channels: int, width: float) -> nn.Module:
         out = channels * stride
         stages[f"conv{index + 2}_x"] = nn.Sequential(_block(channels, out, stride), _block(out, out, 1))
         channels = out
-    return picture_classifier(stages, channels=channels, num_classes=num_classes)
+    return image_classifier(stages, channels=channels, num_classes=num_classes)

@@ -21,15 +21,15 @@ class SmallCNN(nn.Module):
         )
         self.classifier = nn.Linear(2 * wide, num_classes)
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """(N, channels, height, width) -> (N, classes)."""
-        features: Tensor = self.features(pictures)
+        features: Tensor = self.features(images)
         logits: Tensor = self.classifier(features.mean(dim=(2, 3)))
         return logits
 
 
 def small_cnn(*, num_classes: int, in_channels: int, width: float) -> nn.Module:
-    """A small convolutional network for pictures from 8 x 8 up."""
+    """A small convolutional network for images from 8 x 8 up."""
     return SmallCNN(num_classes=num_classes, in_channels=in_channels, width=width)
 
 

@@ -2,7 +2,7 @@
 ICLR 2015.
 
 Table 1, column D, with batch normalisation (Ioffe and Szegedy 2015) after every convolution and, since a
-32 x 32 picture is 1 x 1 after the fifth pooling, one linear layer in place of the three.
+32 x 32 image is 1 x 1 after the fifth pooling, one linear layer in place of the three.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch import nn
 from torchvision.ops import Conv2dNormActivation
 
-from gradlex.models._parts import picture_classifier, scaled
+from gradlex.models._parts import image_classifier, scaled
 
 # (channels, convolutions) of the five stages, each ended by a 2 x 2 max-pooling
 _VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
@@ -28,4 +28,4 @@ def vgg16(*, num_classes: int, in_channels: int, width: float) -> nn.Module:
             layers.append(Conv2dNormActivation(channels, out, bias=True))
             channels = out
         stages[f"conv{number}"] = nn.Sequential(*layers, nn.MaxPool2d(2))
-    return picture_classifier(stages, channels=channels, num_classes=num_classes)
+    return image_classifier(stages, channels=channels, num_classes=num_classes)

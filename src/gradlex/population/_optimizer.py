@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from gradlex.errors import InputError, unknown_name
 from gradlex.population._parent import OptimizerState
-from gradlex.recipe import Recipe
+from gradlex.recipe import Momentum, Recipe
 
 _CLASSES = {
     name.lower(): value
@@ -34,8 +34,11 @@ def find_optimizer(name: str) -> type[Optimizer]:
     return found
 
 
-def optimizer_keywords(recipe: Recipe) -> dict[str, Any]:
-    """The keywords, but for the rate, that the recipe gives its optimizer; refused where they do not fit."""
+def optimizer_keywords(recipe: Recipe, momentum: Momentum | None = None) -> dict[str, Any]:
+    """The optimizer's keywords except the learning rate; refused where they do not fit.
+
+    `momentum` None: the recipe's own, which holds from the branch on.
+    """
     accepted = inspect.signature(find_optimizer(recipe.optimizer)).parameters
     options: dict[str, Any] = dict(recipe.optimizer_options)
     for key in options:
@@ -49,7 +52,7 @@ def optimizer_keywords(recipe: Recipe) -> dict[str, Any]:
         raise InputError(
             f"optimizer {recipe.optimizer!r} has no weight decay, got {recipe.weight_decay}: set weight_decay to 0."
         )
-    if recipe.momentum == "none":
+    if (momentum or recipe.momentum) == "none":
         if "momentum" not in accepted:
             raise InputError(
                 f"momentum 'none' needs an optimizer with a momentum keyword, and {recipe.optimizer!r} has none: "
@@ -65,16 +68,15 @@ def optimizer_keywords(recipe: Recipe) -> dict[str, Any]:
     return options
 
 
-def make_optimizer(recipe: Recipe, model: nn.Module, lr: float, device_type: str) -> Optimizer:
+def make_optimizer(
+    recipe: Recipe, model: nn.Module, lr: float, device_type: str, momentum: Momentum | None = None
+) -> Optimizer:
     """A fresh optimizer over the model's trainable parameters."""
     trainable = [p for p in model.parameters() if p.requires_grad]
-    found, options = find_optimizer(recipe.optimizer), optimizer_keywords(recipe)
+    found, options = find_optimizer(recipe.optimizer), optimizer_keywords(recipe, momentum)
     if _can_be_fused(found, model, options, device_type):
         options.setdefault("fused", True)
-    try:
-        optimizer = found(trainable, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
-    except (TypeError, ValueError, RuntimeError) as error:  # torch's own checks of its keywords
-        raise InputError(f"optimizer {recipe.optimizer!r} refused its settings: {error}") from error
+    optimizer = found(trainable, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
     if found is torch.optim.SGD and options.get("fused") and options.get("momentum"):
         # torch begins a fused momentum only for all parameters at once; some may have their first gradient later.
         for parameter in trainable:
@@ -82,12 +84,38 @@ def make_optimizer(recipe: Recipe, model: nn.Module, lr: float, device_type: str
     return optimizer
 
 
+def check_optimizer(recipe: Recipe, model: nn.Module, device_type: str) -> None:
+    """Refuse settings that the optimizer, or the model, does not take, by one step of one parameter.
+
+    torch checks some settings only then. The model is left as it was.
+    """
+    optimizer_keywords(recipe)
+    smallest = min((p for p in model.parameters() if p.requires_grad), key=Tensor.numel)
+    before = smallest.detach().clone()
+    try:
+        optimizer = make_optimizer(recipe, model, recipe.lr, device_type)
+        for parameter in model.parameters():
+            parameter.grad = None
+        smallest.grad = torch.zeros_like(smallest)
+        optimizer.step()
+    except Exception as error:  # torch raises many kinds
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"optimizer {recipe.optimizer!r} refused its settings (lr {recipe.lr:g}, weight_decay "
+            f"{recipe.weight_decay:g}, options {dict(recipe.optimizer_options)}): {type(error).__name__}: {reason}"
+        ) from error
+    finally:
+        smallest.grad = None
+        with torch.no_grad():
+            smallest.copy_(before)
+
+
 def _can_be_fused(
     optimizer: type[Optimizer], model: nn.Module, options: Mapping[str, Any], device_type: str
 ) -> bool:
     """Whether one kernel can take the whole step.
 
-    On a processor it walks storages side by side, so a parameter, its gradient and its state must have one memory
+    On a CPU it walks storages side by side, so a parameter, its gradient and its state must have one memory
     format. Autograd sees to the gradient's, and whoever restores a state to the state's. Sparse gradients it does
     not take, and with dampening a momentum does not begin at zero.
     """

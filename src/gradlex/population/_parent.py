@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,10 +29,12 @@ class Parent:
     """With `momentum="inherit"`: the chosen candidate's optimizer state; None in the first generation."""
     memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     """What the selection strategy remembers."""
-    outer: State | None = None
-    """With an outer momentum: the velocity of each trainable parameter; None in the first generation."""
-    ema: State | None = None
-    """With `ema`: the moving average of the parents; None in the first generation."""
+    slots: Mapping[str, State] = field(default_factory=dict)
+    """What promotion steps remember, each under its own name; saved with the parent."""
+
+    def with_slot(self, name: str, values: State) -> Parent:
+        """The same parent with one more slot."""
+        return replace(self, slots={**self.slots, name: values})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,24 +1,187 @@
-"""From trained candidates to the parent: a weighted mean, the outer step, the moving average over generations.
+"""Promotion: a short list of steps from the chosen candidates to the next generation's parent.
 
-Everything is computed in float64, element by element, and stored in the tensor's own type, so that neither the
-number of threads nor that of processes can change a bit.
+A step is a function `(parent, before, candidates) -> Parent`. `parent` is the next parent as far as it has come, at
+first the weighted mean that selection chose; `before` is the parent that the candidates started from. What a step
+remembers it puts into a slot of the parent (`parent.with_slot(name, tensors)`) and finds in `before.slots` a generation
+later. Every process runs the steps on the same tensors, so a step must be deterministic.
+
+Everything here is computed in float64, element by element, and stored in the tensor's own type, so that neither the
+number of threads nor that of processes changes a bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gradlex.population._parent import OptimizerState, State
+from gradlex.errors import RunError
+from gradlex.population._parent import OptimizerState, Parent, State
 from gradlex.population._state import copy
+from gradlex.population._variation import InheritVariation
+from gradlex.recipe import Recipe
 
 _PIECE = 1 << 20
 """Elements that are computed at once, so that a large tensor needs no large copies of itself in float64."""
 
 _COUNTED = ("step", "eta", "mu", "mu_product")
 """What torch's optimizers keep of how far they have come: the same for all, or the largest weight's."""
+
+
+class PromotedCandidates(Protocol):
+    """What a step can read about the generation that is being promoted."""
+
+    @property
+    def weights(self) -> Mapping[int, float]:
+        """Each chosen candidate's part in the parent."""
+        ...
+
+    @property
+    def losses(self) -> Sequence[float | None]:
+        """Each candidate's mean training loss; None where it diverged."""
+        ...
+
+    @property
+    def trainable(self) -> Sequence[str]:
+        """The names of the parameters that are trained."""
+        ...
+
+    def recalibrated(self, state: State, batches: int) -> State:
+        """The state with batch-norm statistics computed anew on so many clean training batches."""
+        ...
+
+
+class Step(Protocol):
+    """One step of promotion."""
+
+    def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
+        """The parent after this step."""
+        ...
+
+
+Steps: TypeAlias = tuple[Step, ...]
+
+
+def steps_of(recipe: Recipe) -> Steps:
+    """The recipe's promotion steps, in order."""
+    steps: list[Step] = []
+    if recipe.has_outer_step:
+        steps.append(OuterStep(recipe.outer_lr, recipe.outer_momentum, recipe.outer_nesterov))
+    if recipe.recalibrate:
+        steps.append(Recalibration(recipe.recalibrate))
+    if recipe.tail_mean:
+        steps.append(TailMean())
+    if recipe.branch:  # until then one network is trained as SGD trains it
+        steps = [SinceBranch(recipe.branch, step) for step in steps]
+    if recipe.ema is not None:
+        steps.append(MovingAverage(recipe.ema))
+    if recipe.inherit_variation:
+        steps.append(InheritVariation(recipe))
+    return tuple(steps)
+
+
+@dataclass(frozen=True)
+class SinceBranch:
+    """A step that is taken from the branch on."""
+
+    branch: int
+    step: Step
+
+    def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
+        """The parent after the step, or, before the branch, as it is."""
+        return parent if before.generation < self.branch else self.step(parent, before, candidates)
+
+
+@dataclass(frozen=True)
+class OuterStep:
+    """Move the parent towards what is promoted (SlowMo, Wang et al. 2020; DiLoCo, Douillard et al. 2023).
+
+    With d = promoted - parent and v <- momentum v + d, the parent becomes parent + lr v, or, in Nesterov's form,
+    parent + lr (d + momentum v). It remembers v.
+    """
+
+    lr: float
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
+        """The parent moved, in place, and its velocity."""
+        velocity, moving = before.slots.get("outer"), dict[str, Tensor]()
+        for name in candidates.trainable:
+            target = parent.state[name]
+            if self.momentum:
+                moving[name] = torch.empty_like(target)
+            origins = pieces(before.state[name].to(target.device), target)
+            earlier = None if velocity is None else pieces(velocity[name].to(target.device), target)
+            later = pieces(moving[name], target) if self.momentum else None
+            for number, piece in enumerate(pieces(target, target)):
+                start = _wide(origins[number])
+                delta = _wide(piece) - start
+                speed = delta if earlier is None else self.momentum * _wide(earlier[number]) + delta
+                step = delta + self.momentum * speed if self.nesterov else speed
+                piece.copy_(start + self.lr * step)
+                if later is not None:
+                    later[number].copy_(speed)
+        moved = [*(parent.state[name] for name in candidates.trainable), *moving.values()]
+        # Stop before a parent that no candidate can start from is saved: only an outer step can make one.
+        if moved and not torch.stack([torch.isfinite(tensor).all() for tensor in moved]).all():
+            raise RunError(
+                f"the outer step after generation {before.generation} made a weight that is not finite, at outer_lr "
+                f"{self.lr:g} and outer_momentum {self.momentum:g}: use smaller ones, or a smaller lr."
+            )
+        return parent.with_slot("outer", moving) if moving else parent
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """Compute batch-norm statistics anew, as averaged weights need them (Izmailov et al. 2018)."""
+
+    batches: int
+
+    def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
+        """The parent with statistics of clean training batches."""
+        return replace(parent, state=candidates.recalibrated(parent.state, self.batches))
+
+
+@dataclass(frozen=True)
+class MovingAverage:
+    """Keep decay x average + (1 - decay) x parent beside the parents; whole numbers are the parent's."""
+
+    decay: float
+
+    def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
+        """The same parent, with the average so far; it begins with the first parent."""
+        average, found = before.slots.get("ema"), copy(parent.state)
+        for name, tensor in found.items():
+            if average is not None and _fractional(tensor):
+                earlier = pieces(average[name].to(tensor.device), tensor)
+                for piece, old in zip(pieces(tensor, tensor), earlier, strict=True):
+                    piece.copy_(self.decay * _wide(old) + (1 - self.decay) * _wide(piece))
+        return parent.with_slot("ema", found)
+
+
+@dataclass(frozen=True)
+class TailMean:
+    """Keep the mean of all parents since the branch (SWA, Izmailov et al. 2018); whole numbers are the parent's."""
+
+    def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
+        """The same parent, with the mean so far and the number of parents in it."""
+        mean, found = before.slots.get("tail"), copy(parent.state)
+        count = (
+            torch.ones(1, dtype=torch.int64)
+            if mean is None
+            else before.slots["tail_count"]["parents"].cpu() + 1
+        )
+        for name, tensor in found.items():
+            if mean is not None and _fractional(tensor):
+                earlier = pieces(mean[name].to(tensor.device), tensor)
+                for piece, old in zip(pieces(tensor, tensor), earlier, strict=True):
+                    start = _wide(old)
+                    piece.copy_(start + (_wide(piece) - start) / int(count))
+        return parent.with_slot("tail", found).with_slot("tail_count", {"parents": count})
 
 
 def averaged(state: State, optimizer: OptimizerState | None) -> dict[tuple[str, ...], Tensor]:
@@ -57,52 +220,6 @@ def move_to_mean(reference: Tensor, others: Iterable[tuple[float, Tensor]]) -> N
         given = _wide(other)
         shift.add_((given - start).masked_fill_(given == start, 0).mul_(weight))
     reference.copy_(torch.where(shift == 0, start, start + shift))
-
-
-def outer_step(
-    parent: State,
-    promoted: State,
-    velocity: State | None,
-    names: Sequence[str],
-    *,
-    lr: float,
-    momentum: float,
-    nesterov: bool,
-) -> State | None:
-    """Move the parent's parameters towards what is promoted (SlowMo, Wang et al. 2020; DiLoCo, Douillard et al. 2023).
-
-    `promoted` is changed in place; returned is the velocity for the next generation, None without momentum. With
-    d = promoted - parent and v <- momentum v + d, the parent becomes parent + lr v, or, in Nesterov's form,
-    parent + lr (d + momentum v). A rate of 1 without momentum is `promoted` itself.
-    """
-    if lr == 1 and momentum == 0:
-        return None
-    moving = {name: torch.empty_like(promoted[name]) for name in names if momentum}
-    for name in names:
-        target = promoted[name]
-        origins = pieces(parent[name].to(target.device), target)
-        before = None if velocity is None else pieces(velocity[name].to(target.device), target)
-        after = pieces(moving[name], target) if momentum else None
-        for number, piece in enumerate(pieces(target, target)):
-            start = _wide(origins[number])
-            delta = _wide(piece) - start
-            speed = delta if before is None else momentum * _wide(before[number]) + delta
-            step = delta + momentum * speed if nesterov else speed
-            piece.copy_(start + lr * step)
-            if after is not None:
-                after[number].copy_(speed)
-    return moving if momentum else None
-
-
-def moving_average(average: State | None, state: State, decay: float) -> State:
-    """decay x average + (1 - decay) x state; whole numbers are the state's. It begins with the first state."""
-    found = copy(state)
-    for name, tensor in found.items():
-        if average is not None and _fractional(tensor):
-            before = pieces(average[name].to(tensor.device), tensor)
-            for piece, old in zip(pieces(tensor, tensor), before, strict=True):
-                piece.copy_(decay * _wide(old) + (1 - decay) * _wide(piece))
-    return found
 
 
 def _fractional(tensor: Tensor) -> bool:

@@ -84,7 +84,7 @@ def statistics_of(layers: Iterable[str]) -> set[str]:
 
 
 def channels_last(module: nn.Module) -> nn.Module:
-    """The module with its four-dimensional tensors in the memory format that convolutions of pictures are fastest in.
+    """The module with its four-dimensional tensors in the memory format that convolutions of images are fastest in.
 
     `module.to(memory_format=...)` would refuse one that has tensors of five dimensions too.
     """

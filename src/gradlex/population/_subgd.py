@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,8 @@ from gradlex.population._state import batch_norm_layers, statistics_of
 class Batch(NamedTuple):
     """What one gradient step is computed from, or this process's part of it."""
 
-    inputs: Tensor
-    targets: Tensor
+    inputs: Any
+    targets: Any
     samples: float
     """How many of the subset's samples this process accounts for in the step."""
     weight: float = 1.0
@@ -24,10 +24,10 @@ class Batch(NamedTuple):
 
 
 def subgd(
-    model: Callable[[Tensor], Tensor],
+    model: Callable[[Any], Any],
     optimizer: Optimizer,
     batches: Iterable[Batch],
-    loss: Callable[[Tensor, Tensor], Tensor],
+    loss: Callable[[Any, Any], Tensor],
     precision: torch.autocast,
 ) -> Tensor:
     """Take one step a batch; return the mean loss over the subset's samples, still on the device."""

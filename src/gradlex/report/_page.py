@@ -1,4 +1,4 @@
-"""RESULTS.md: all experiments of a root on one page, made from their records alone."""
+"""RESULTS.md: all experiments of a folder on one page, made from their records alone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gradlex.experiments import EXPERIMENTS, stored_plans
-from gradlex.report._claim import Claim
-from gradlex.report._claims import claims
+from gradlex.report._claims import Claim, claims
 from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, gather
-from gradlex.report._files import figure2_numbers
-from gradlex.report._parts import as_markdown, report_parts
+from gradlex.report._format import label
 from gradlex.report._provenance import provenance
-from gradlex.report._table import markdown_text
+from gradlex.report._report import figure2_numbers, markdown_report
+from gradlex.report._table import markdown_code, markdown_text
 
 # In the order of the page.
 _HEADINGS = {
@@ -26,14 +25,20 @@ _HEADINGS = {
     FIGURE2: "Figure 2",
     COMPARE: "Comparison",
 }
-_PLOTS = {
-    "curves": "Test accuracy against samples trained",
-    "accuracies": "Final test accuracy, seed by seed",
-}
+
+_RULE = (
+    "One rule decides: the runs agree with a claim where the 95 % interval of the difference between runs with the "
+    "same seed lies wholly on the claim's side of zero, disagree where it lies wholly on the other side, and are "
+    "inconclusive where it holds zero or cannot be computed. The side is that of the published numbers where the paper "
+    "has the same dataset and model, else what the paper says in general. Only methods with the same weight decay are "
+    "compared. Entropy and effective rank are our measures of what the paper calls flatter and more diverse. The paper "
+    "did not run SGD on equal samples; it concludes from random selection that lexicase is better. The tests are not "
+    "adjusted for their number.\n"
+)
 
 
 def results_page(root: Path, page: Path) -> str:
-    """The page of all experiments under a root; where the page will lie decides its links."""
+    """The page of all experiments under a folder; links are relative to where the page will be."""
     headings = list(_HEADINGS)
     found = [gather(plan) for plan in stored_plans(root)]
     evidences = sorted(found, key=lambda evidence: headings.index(evidence.plan.name))
@@ -42,16 +47,16 @@ def results_page(root: Path, page: Path) -> str:
     sections = [
         "# Results\n",
         "Experiments of Ding and Spector, “Optimizing Neural Networks with Gradient Lexicase Selection” (ICLR "
-        "2022), run with gradlex beside the published numbers. Rows marked gradlex are on less data, smaller "
-        "networks or fewer generations wherever their notes say so: compare directions with the paper there, not "
-        f"sizes. Every number here is made from the records in `{name}/`.\n",
+        "2022), run with gradlex, beside the published numbers. Where the notes name less data, smaller networks or "
+        "fewer generations than the paper's, compare directions, not sizes. Every number is made from the records in "
+        f"{markdown_code(f'{name}/')}.\n",
         "## How it was made\n",
         provenance(evidences),
-        *(section for evidence in evidences for section in _experiment(evidence, quote(name))),
-        *_checked(evidences),
+        *(section for evidence in evidences for section in _experiment(evidence, quote(os.fsencode(name)))),
+        *_claims(evidences),
         *_missing(evidences),
         "---\n",
-        f"Made by `{again}`, which makes it again from the records.\n",
+        f"Made by {markdown_code(again)}.\n",
     ]
     return "\n".join(sections)
 
@@ -60,37 +65,39 @@ def _experiment(evidence: Evidence, root: str) -> list[str]:
     plan = evidence.plan
     if plan.name == FIGURE2:
         body = figure2_numbers(plan, "md")
-        drawn = (plan.root / f"{FIGURE2}.svg").exists()
-        plots = {FIGURE2: "Activations, method beside method"} if drawn else {}
+        drawn = evidence.arms and (plan.root / f"{FIGURE2}.svg").exists()
+        plots = {FIGURE2: "Activations by method"} if drawn else {}
     else:
-        body = as_markdown(report_parts(evidence))
-        plots = {f"{plan.name}-{plot}": text for plot, text in _PLOTS.items()}
-    # Without a finished run nothing is drawn.
-    images = [f"![{text}]({root}/{plot}.svg)\n" for plot, text in plots.items() if evidence.arms]
+        body = markdown_report(evidence)
+        plots = _plots(evidence)
+    images = [f"![{markdown_text(text)}]({root}/{plot}.svg)\n" for plot, text in plots.items()]
     return [f"## {_HEADINGS[plan.name]}\n", body, *images]
 
 
-def _checked(evidences: Sequence[Evidence]) -> list[str]:
+def _plots(evidence: Evidence) -> dict[str, str]:
+    """The plots that `write_report` draws, none without a finished run, and what they show."""
+    if not evidence.arms:
+        return {}
+    what = label("test", evidence.arms[0].measure).removesuffix(", %")
+    name = evidence.plan.name
+    return {
+        f"{name}-curves": f"{what.capitalize()} against samples trained",
+        f"{name}-finals": f"Final {what}, seed by seed",
+    }
+
+
+def _claims(evidences: Sequence[Evidence]) -> list[str]:
     found = claims(evidences)
     lists = {
         "What agrees with the paper": [claim for claim in found if claim.agreement > 0],
-        "What does not": [claim for claim in found if claim.agreement < 0],
-        "What is too noisy to say": [claim for claim in found if claim.agreement == 0],
+        "What disagrees with the paper": [claim for claim in found if claim.agreement < 0],
+        "What is inconclusive": [claim for claim in found if claim.agreement == 0],
     }
-    rule = (
-        "By one rule: a claim of the paper agrees where the 95 % interval of the difference between runs of the same "
-        "seed is wholly on the side of zero that the paper has it on, does not where it is wholly on the other, and is "
-        "too noisy to say where it has zero inside or there is none. The side is that of the published numbers where "
-        "the paper has the same dataset and model, else what the paper says in general. Entropy and effective rank are "
-        "our measures of what it calls flatter and more diverse; it did not run SGD on as many samples, but concludes "
-        "from random selection that lexicase is above it. Each line is a test of its own; nothing is adjusted for "
-        "their number.\n"
-    )
-    return ["## The paper's claims\n", rule, *(_list(title, lines) for title, lines in lists.items())]
+    return ["## The paper's claims\n", _RULE, *(_list(title, lines) for title, lines in lists.items())]
 
 
 def _list(title: str, found: Sequence[Claim]) -> str:
-    lines = [f"- {claim.line}" for claim in found] or ["- Nothing so far."]
+    lines = [f"- {markdown_text(claim.line)}" for claim in found] or ["- Nothing so far."]
     return "\n".join([f"### {title}", "", *lines]) + "\n"
 
 
@@ -101,6 +108,6 @@ def _missing(evidences: Sequence[Evidence]) -> list[str]:
         for line in evidence.missing
     ]
     begun = {evidence.plan.name for evidence in evidences}
-    if begun != {COMPARE}:  # one's own data has nothing to do with the paper's experiments
-        lines += [f"- {name}: not begun." for name in EXPERIMENTS if name not in begun]
+    if begun != {COMPARE}:  # a comparison on one's own data has nothing to do with the paper's experiments
+        lines += [f"- {name}: not started." for name in EXPERIMENTS if name not in begun]
     return ["## What is missing\n", "\n".join(lines or ["- Nothing: every planned run is finished."]) + "\n"]

@@ -1,96 +1,242 @@
-"""Two plots of an experiment: accuracy while training, and final accuracy seed by seed."""
+"""The plots of an experiment: its curves and its final values, seed by seed. The same records give the same bytes."""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
 
+import matplotlib.style
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gradlex.report._drawing import Look, looks, panels
-from gradlex.report._evidence import Arm, Evidence
+from gradlex.experiments import METHODS
+from gradlex.report._evidence import Arm, Evidence, Setting, full_title
+from gradlex.report._format import label, plain
+from gradlex.report._provenance import revision_notes
 from gradlex.report._statistics import summarize
+
+Line: TypeAlias = str | tuple[int, tuple[float, ...]]
+"""A line style, as matplotlib has them."""
+
+# The colours of Okabe and Ito (2008), which colour-blind readers can tell apart.
+_BLACK, _GREY = "#000000", "#8a8a8a"
+_ORANGE, _SKY, _GREEN, _BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
+_VERMILION, _PURPLE, _BROWN = "#D55E00", "#CC79A7", "#7A4B1E"
+
+_STYLE = {
+    # A user's own matplotlibrc must not change a figure: everything starts from matplotlib's defaults.
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "gradlex",
+    "text.parse_math": False,  # names are data: a dollar sign is a dollar sign
+}
+# Without these a file would carry the date and matplotlib's version.
+_METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+
+
+@dataclass(frozen=True)
+class Look:
+    """The colour and line style of one method."""
+
+    colour: str
+    line: Line = "-"
+
+
+# Red for SGD and blue for lexicase, as in figure 2 of the paper.
+_LOOKS = {
+    "sgd": Look(_VERMILION),
+    "sgd-matched": Look(_BLACK),
+    "sgd-matched-5e-4": Look(_BLACK, "--"),
+    "random": Look(_ORANGE),
+    "tournament": Look(_GREY),
+    "lexicase": Look(_BLUE),
+    "average": Look(_GREEN),
+    "average-outer-0.5": Look(_GREEN, "--"),
+    "average-outer-0.9": Look(_GREEN, ":"),
+    "expected": Look(_SKY),
+    "expected-outer-0.5": Look(_SKY, "--"),
+    "expected-outer-0.9": Look(_SKY, ":"),
+    "survivors": Look(_PURPLE),
+}
+_LINES: tuple[Line, ...] = (
+    *("-", "--", ":", "-."),
+    *((0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)), (0, (1, 3)), (0, (4, 4))),
+)
+
+_ROW = 0.32  # inches of a method in `finals`
+
+SETS = tuple(map(Look, (_VERMILION, _BLUE, _GREEN, _ORANGE, _SKY, _PURPLE, _BLACK)))
+"""For sets of runs without a method: the baseline first, then the others."""
+
+
+def looks(evidence: Evidence) -> dict[str, Look]:
+    """By title, in the order of the tables: a method has one colour everywhere, its variants differ by their lines."""
+    titles = {title: arm for s in evidence.settings for title, arm in evidence.on(s).items()}
+    found: dict[str, Look] = {}
+    for title, arm in sorted(titles.items(), key=lambda item: not _is_usual(item[1])):
+        look = _LOOKS.get(arm.method, Look(_BROWN))
+        taken = {other.line for other in found.values() if other.colour == look.colour}
+        free = [line for line in (look.line, *_LINES) if line not in taken]
+        found[title] = Look(look.colour, free[0] if free else look.line)
+    return {title: found[title] for title in titles}
+
+
+def _is_usual(arm: Arm) -> bool:
+    """Whether it is the paper's variant of its method, which has the method's own line."""
+    return METHODS[arm.method].is_sgd or (arm.recipe.population, arm.recipe.momentum) == (4, "reset")
 
 
 def curves(evidence: Evidence) -> Figure:
-    """Test accuracy against samples trained: a line a method for the mean over seeds, a thin one for each seed."""
-    figure, axes = panels(evidence, width=8.0, height=4.2)
+    """The test measure against samples trained: a thick line for the mean over seeds, thin ones for single seeds."""
+    figure, axes = _panels(evidence, width=8.0, height=4.2)
     look = looks(evidence)
+    handles: dict[str, Line2D] = {}
+    names = {arm.title: full_title(arm) for arm in evidence.arms}
     for setting, ax in axes.items():
         arms = evidence.on(setting)
-        lowest = [_draw_curve(ax, arm, look[title]) for title, arm in arms.items()]
-        top = max(max(arm.accuracies.values()) for arm in arms.values())
-        # The first steps are steep and say little: the axis begins where the slowest method is after a fifth.
-        bottom = min(lowest)
-        margin = max(0.05 * (top - bottom), 0.1)
-        ax.set_ylim(bottom - margin, top + margin)
+        for title, arm in arms.items():
+            handles.setdefault(title, _draw_curve(ax, arm, look[title]))
+        ax.set_ylim(*_limits(list(arms.values())))
         ax.set_xlim(left=0)
         unit, word = (1e6, ", millions") if ax.get_xlim()[1] > 1e6 else (1e3, ", thousands")
         ax.xaxis.set_major_formatter(FuncFormatter(lambda number, _, unit=unit: f"{number / unit:g}"))
         ax.yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
         ax.set_xlabel(f"samples trained{word}")
-        ax.set_ylabel("test accuracy, %")
+        ax.set_ylabel(plain(label("test", next(iter(arms.values())).measure)))
         ax.grid(alpha=0.25, linewidth=0.6)
-    found = {
-        text: handle
-        for ax in axes.values()
-        for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    ordered = [title for title in look if title in found]
-    figure.legend([found[title] for title in ordered], ordered, loc="outside right upper")
+    entries = {names[title]: handles[title] for title in look}
+    if any(len(arm.runs) > 1 for arm in evidence.arms):
+        entries["thin: single seeds"] = Line2D([], [], color=_GREY, linewidth=0.6)
+    add_legend(figure, entries, loc="outside right upper")
+    add_caption(figure, " ".join(revision_notes(evidence.arms)))
     return figure
 
 
-def accuracies(evidence: Evidence) -> Figure:
-    """Final test accuracy: a circle a seed, a stroke for the mean, a bar for its 95 % interval."""
+def finals(evidence: Evidence) -> Figure:
+    """The final test measure: a circle for each seed, a stroke for the mean, a bar for its 95 % interval."""
     rows = max(len(evidence.on(setting)) for setting in evidence.settings)
-    figure, axes = panels(evidence, width=7.0, height=1.1 + 0.29 * rows)
+    figure, axes = _panels(evidence, width=7.0, height=1.3 + _ROW * rows)
     look = looks(evidence)
     for setting, ax in axes.items():
         arms = evidence.on(setting)
+        measure = next(iter(arms.values())).measure
         for row, (title, arm) in enumerate(arms.items()):
-            _draw_accuracies(ax, row, arm, look[title])
-        ax.set_yticks(range(len(arms)), list(arms))
+            _draw_finals(ax, row, arm, look[title])
+        ax.set_yticks(range(len(arms)), [plain(full_title(arm)) for arm in arms.values()])
         ax.set_ylim(len(arms) - 0.4, -0.6)  # the first method on top, as in the tables
         ax.tick_params(axis="y", length=0)
-        left, right = ax.get_xlim()
-        ax.set_xlim(max(left, 0.0), min(right, 100.5))  # an interval of two seeds may pass what is possible
+        if measure.fraction:  # an interval of two seeds may pass what is possible
+            left, right = ax.get_xlim()
+            ax.set_xlim(max(left, -0.5), min(right, 100.5))
         ax.xaxis.set_major_locator(MaxNLocator(nbins=7, steps=[1, 2, 5, 10]))
-        ax.set_xlabel("test accuracy, %  (circles: seeds; bar: mean and its 95 % interval)")
+        ax.set_xlabel(f"{plain(label('test', measure))}  (circles: seeds; bar: mean and its 95 % interval)")
         ax.grid(axis="x", alpha=0.25, linewidth=0.6)
+    add_caption(figure, " ".join(revision_notes(evidence.arms)))
     return figure
 
 
-def _draw_curve(ax: Axes, arm: Arm, look: Look) -> float:
-    """Draw one method; its accuracy after a fifth of its training."""
-    points = [_evaluated(arm, seed) for seed in arm.runs]
-    for line in points:
-        if len(points) > 1:
-            ax.plot(list(line), list(line.values()), color=look.colour, linewidth=0.6, alpha=0.3)
-    shared = sorted(set.intersection(*(set(line) for line in points)))
-    means = [summarize([line[x] for line in points]).mean for x in shared]
-    ax.plot(shared, means, color=look.colour, linestyle=look.line, linewidth=1.6, label=arm.title, zorder=3)
-    return means[min(len(means) - 1, math.ceil(len(means) / 5))]
+def add_legend(
+    figure: Figure,
+    entries: Mapping[str, Line2D],
+    loc: Literal["outside right upper", "outside upper center"],
+) -> None:
+    """A legend of the whole figure; set afterwards, for a title that begins with _ would be left out of it."""
+    columns = min(3, len(entries)) if loc == "outside upper center" else 1
+    numbers = [str(number) for number in range(len(entries))]
+    legend = figure.legend(list(entries.values()), numbers, loc=loc, ncols=columns)
+    for text, title in zip(legend.get_texts(), entries, strict=True):
+        text.set_text(plain(title))
 
 
-def _evaluated(arm: Arm, seed: int) -> Mapping[int, float]:
-    """Test accuracy in per cent, by samples trained until then."""
-    run = arm.runs[seed]
-    return {
-        (record.generation + 1) * run.data["train_samples"]: 100 * record.evaluation.accuracy
-        for record in run.generations
-        if record.evaluation is not None
-    }
+def add_caption(figure: Figure, text: str) -> None:
+    """A small line below the panels."""
+    if text:
+        figure.supxlabel(plain(text), fontsize=7, color="#555555")
 
 
-def _draw_accuracies(ax: Axes, row: int, arm: Arm, look: Look) -> None:
-    summary = arm.summary
+def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
+    """Draw a figure and write it as PNG and as SVG."""
+    written = []
+    with matplotlib.style.context(["default", _STYLE]):
+        figure = draw()
+        for kind, metadata in _METADATA.items():
+            content = io.BytesIO()
+            figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+            path = stem.with_name(f"{stem.name}.{kind}")
+            path.write_bytes(content.getvalue())
+            written.append(path)
+    return written
+
+
+def _panels(evidence: Evidence, *, width: float, height: float) -> tuple[Figure, dict[Setting, Axes]]:
+    """One panel for each dataset and model, at most three side by side; sizes in inches."""
+    settings = evidence.settings
+    across = min(3, len(settings))
+    down = math.ceil(len(settings) / across)
+    figure = Figure(figsize=(width * (0.4 + 0.6 * across), height * down), layout="constrained")
+    places = list(figure.subplots(down, across, squeeze=False).flat)
+    for unused in places[len(settings) :]:
+        unused.remove()
+    axes: dict[Setting, Axes] = dict(zip(settings, places, strict=False))
+    for setting, ax in axes.items():
+        numbers = sorted({len(arm.runs) for arm in evidence.on(setting).values()})
+        seeds = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
+        ax.set_title(f"{setting}, n = {seeds} seed{'' if numbers[-1] == 1 else 's'}", loc="left")
+    return figure, axes
+
+
+def _draw_curve(ax: Axes, arm: Arm, look: Look) -> Line2D:
+    """Draw one method; the line of its mean."""
+    if len(arm.runs) > 1:
+        for run in arm.runs.values():
+            ax.plot(list(run.curve), list(run.curve.values()), color=look.colour, linewidth=0.6, alpha=0.3)
+    means = _mean_curve(arm)
+    (line,) = ax.plot(
+        list(means), list(means.values()), color=look.colour, linestyle=look.line, linewidth=1.6, zorder=3
+    )
+    return line
+
+
+def _mean_curve(arm: Arm) -> dict[int, float]:
+    """The mean over seeds, where all of them were evaluated."""
+    lines = [run.curve for run in arm.runs.values()]
+    shared = sorted(set.intersection(*(set(line) for line in lines)))
+    return {x: summarize([line[x] for line in lines]).mean for x in shared}
+
+
+def _limits(arms: list[Arm]) -> tuple[float, float]:
+    """The measure's axis: all that is good is shown; the first steps, which are steep and say little, are cut.
+
+    The axis begins where the slowest method is after a fifth of its training.
+    """
+    early = []
+    for arm in arms:
+        values = list(_mean_curve(arm).values()) or list(arm.values.values())
+        early.append(values[min(len(values) - 1, math.ceil(len(values) / 5))])
+    drawn = [value for arm in arms for run in arm.runs.values() for value in run.curve.values()]
+    higher = arms[0].measure.higher_is_better
+    low, high = (min(early), max(drawn)) if higher else (min(drawn), max(early))
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.1
+    return low - margin, high + margin
+
+
+def _draw_finals(ax: Axes, row: int, arm: Arm, look: Look) -> None:
+    summary, values = arm.summary, list(arm.values.values())
     if summary.low is not None and summary.high is not None:
         ax.plot([summary.low, summary.high], [row, row], color=look.colour, linewidth=5, alpha=0.25)
         ax.plot([summary.mean], [row], "|", color=look.colour, markersize=13, markeredgewidth=2)
-    seeds = list(arm.accuracies.values())
-    ax.plot(
-        seeds, [row] * len(seeds), "o", color=look.colour, markersize=4.5, markerfacecolor="white", zorder=3
-    )
+    # Seeds one below the other, small enough that equal ones do not hide each other.
+    half = min(0.3, 0.11 * (len(values) - 1))
+    heights = row + np.linspace(-half, half, len(values)) if len(values) > 1 else [row]
+    size = max(1.0, min(4.5, 0.6 * _ROW * 72 / len(values)))
+    ax.plot(values, list(heights), "o", color=look.colour, markersize=size, markerfacecolor="white", zorder=3)

@@ -9,8 +9,8 @@ from scipy import stats
 
 LEVEL = 0.95
 
-# Accuracies are whole numbers of samples: a spread below this is rounding, and a t-test of it means nothing.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-11
+"""A spread below this part of the numbers is rounding error, and a t-test of it means nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +28,19 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How far one method is above another, over the seeds that both have."""
+    """One method minus another, over the seeds that both have."""
 
     mean: float
     low: float | None
     high: float | None
-    """The 95 % interval; None for one pair, or where all pairs differ by the same."""
+    """The 95 % interval; None for one pair, or where all pairs differ by the same amount."""
     p: float | None
-    """Of the two-sided paired t-test; None as the interval is."""
+    """Of the two-sided paired t-test; None where there is no interval."""
     n: int
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the interval is wholly above or below zero; 0 where nothing can be concluded."""
+        """1 or -1 where the interval lies wholly above or below zero; else 0: no conclusion."""
         if self.low is None or self.high is None:
             return 0
         return (self.low > 0) - (self.high < 0)
@@ -49,34 +49,34 @@ class Difference:
 def summarize(values: Sequence[float]) -> Summary:
     """The mean, standard deviation and 95 % interval of at least one value."""
     mean, n = float(stats.tmean(values)), len(values)
-    if not _spread(values):
+    if not _spread(values, values):
         return Summary(mean=mean, std=None if n == 1 else 0.0, n=n)
     std = float(stats.tstd(values))
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
+    interval = stats.ttest_1samp(values, mean).confidence_interval(LEVEL)
     return Summary(mean=mean, std=std, n=n, low=float(interval.low), high=float(interval.high))
 
 
 def paired(these: Mapping[int, float], those: Mapping[int, float]) -> Difference | None:
-    """These minus those, paired by seed; None where no seed has both.
+    """These minus those, paired by seed; None where they share no seed.
 
-    Pairs that all differ by the same say nothing about the spread between seeds. A t-test would call such a
-    difference certain, even from two seeds, so it is given without an interval and without p.
+    Pairs that all differ by the same amount say nothing about the spread between seeds. A t-test would call such a
+    difference certain, even from two seeds, so it gets neither an interval nor p.
     """
     seeds = sorted(these.keys() & those.keys())
     if not seeds:
         return None
     ours, theirs = [these[seed] for seed in seeds], [those[seed] for seed in seeds]
     differences = [one - other for one, other in zip(ours, theirs, strict=True)]
-    mean = float(stats.tmean(differences))
-    if not _spread(differences):
-        return Difference(mean=mean, low=None, high=None, p=None, n=len(seeds))
-    test = stats.ttest_rel(ours, theirs)
+    mean, n = float(stats.tmean(differences)), len(seeds)
+    if not _spread(differences, [*ours, *theirs]):
+        return Difference(mean=mean, low=None, high=None, p=None, n=n)
+    test = stats.ttest_1samp(differences, 0.0)
     interval = test.confidence_interval(LEVEL)
     return Difference(
-        mean=mean, low=float(interval.low), high=float(interval.high), p=float(test.pvalue), n=len(seeds)
+        mean=mean, low=float(interval.low), high=float(interval.high), p=float(test.pvalue), n=n
     )
 
 
-def _spread(values: Sequence[float]) -> bool:
-    """Whether the values differ by more than rounding."""
-    return max(values) - min(values) > _ROUNDING
+def _spread(values: Sequence[float], of: Sequence[float]) -> bool:
+    """Whether values differ by more than the rounding error of the numbers they were computed from."""
+    return max(values) - min(values) > _ROUNDING * max(map(abs, of))

@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 from gradlex.experiments import METHODS
-from gradlex.report._columns import Setting
-from gradlex.report._comparison import MATCHED, comparable, mean_of
-from gradlex.report._evidence import Arm, Evidence
+from gradlex.report._comparison import MATCHED, comparable, samples_trained
+from gradlex.report._evidence import Arm, Evidence, Setting
 from gradlex.report._format import difference_words, listed
-from gradlex.report._statistics import paired
+from gradlex.report._statistics import Difference, paired
 
-_UNADJUSTED = "no interval is adjusted for the number of comparisons"
+_UNADJUSTED = "the intervals are not adjusted for the number of comparisons"
 
 
 def verdict(evidence: Evidence, setting: Setting) -> str:
-    """Lexicase against SGD and against SGD of equal cost; then the best-supported method with a population."""
+    """Lexicase against SGD and against SGD at equal cost; then the best-supported population method."""
     arms = list(evidence.on(setting).values())
     sgd = [arm for arm in arms if arm.method == "sgd"]
     matched = [arm for arm in arms if arm.method in MATCHED]
     populations = [arm for arm in arms if not METHODS[arm.method].is_sgd]
     first = _lexicase([arm for arm in populations if arm.method == "lexicase"], sgd, matched)
     second = _best(populations, matched) if matched else _unmatched(populations, sgd)
-    told = (first, second, _failed(evidence, setting))
-    return f"In short, for {setting}: {' '.join(sentence for sentence in told if sentence)}"
+    sentences = (first, second, _failed(evidence, setting))
+    return f"In short, for {setting}: {' '.join(sentence for sentence in sentences if sentence)}"
 
 
 def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
     if not arms:
-        return "No run of lexicase is finished, so nothing can be said about it."
+        return "No lexicase run is finished, so there is nothing to say about it."
     if not sgd and not matched:
-        return "There is no finished run of SGD, so lexicase has nothing to be compared with."
+        return "No SGD run is finished, so there is nothing to compare lexicase with."
     sentences = []
     for arm in arms:
-        cost = f", which trains on {_ratio(arm, sgd[0]):.3g} times the samples of SGD," if sgd else ""
+        cost = (
+            f", which trains on {samples_trained(arm) / samples_trained(sgd[0]):.3g} times the samples of SGD,"
+            if sgd
+            else ""
+        )
         bases = [base for base in (*sgd, *matched) if comparable(arm, base)]
-        told = "; it ".join(_predicate(arm, base) for base in bases) or "has no finished SGD of equal cost"
+        told = (
+            "; it ".join(_predicate(arm, base) for base in bases) or "has no finished SGD run at equal cost"
+        )
         sentences.append(f"{arm.title[0].upper()}{arm.title[1:]}{cost} {told}.")
     return " ".join(sentences)
 
@@ -41,73 +46,82 @@ def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
 def _failed(evidence: Evidence, setting: Setting) -> str:
     """What no mean shows: a method that fails with some seeds may look better than it is."""
     finished = {title: len(arm.runs) for title, arm in evidence.on(setting).items()}
-    told = [
-        f"{column.title} with {failed} of {failed + finished.get(column.title, 0)}"
+    failures = [
+        f"{column.title}: {failed} of {failed + finished.get(column.title, 0)} seeds"
         for column, failed in evidence.failed.items()
         if column.setting == setting
     ]
-    return f"Runs failed ({listed(told)} seeds tried) and are in no mean." if told else ""
+    return f"Failed runs ({listed(failures)}) are not part of the means." if failures else ""
 
 
-def _ratio(arm: Arm, base: Arm) -> float:
-    return mean_of(arm, "samples_trained") / mean_of(base, "samples_trained")
+def _better(difference: Difference, arm: Arm) -> int:
+    """1 where the first method is better, -1 where it is worse, 0 where the interval holds zero."""
+    return difference.sign * _direction(arm)
+
+
+def _direction(arm: Arm) -> int:
+    return 1 if arm.measure.higher_is_better else -1
 
 
 def _predicate(arm: Arm, base: Arm) -> str:
-    """Whether the method is above the other, as far as the seeds tell."""
+    """Whether the method is better than the other, as far as the seeds show."""
     decay = f" at weight decay {base.recipe.weight_decay:g}" if base.method in MATCHED else ""
     name = f"SGD on equal samples{decay}" if decay else base.title
-    difference = paired(arm.accuracies, base.accuracies)
+    difference = paired(arm.values, base.values)
     if difference is None:
-        return f"cannot be compared with {name}, since no seed has both finished"
-    words = f"({difference_words(difference)})"
-    if difference.sign:
-        return f"is {'more' if difference.sign > 0 else 'less'} accurate than {name} {words}"
+        return f"cannot be compared with {name}: they share no finished seed"
+    words = f"({difference_words(difference, arm.unit)})"
+    better = _better(difference, arm)
+    if better:
+        return f"is significantly {'better' if better > 0 else 'worse'} than {name} {words}"
     if difference.n == 1:
-        side = "above" if difference.mean > 0 else "below"
-        told = f"{abs(difference.mean):.2f} points {side}" if difference.mean else "level with"
-        return f"is {told} {name} in one seed, which supports no conclusion"
-    return f"cannot be told from {name} by these {difference.n} seeds {words}"
+        gap = f"{arm.unit.signed(difference.mean)} {arm.unit.word}".rstrip()
+        return f"differs from {name} by {gap} (1 seed, too few for a conclusion)"
+    return f"is not significantly different from {name} {words}"
 
 
 def _best(arms: list[Arm], matched: list[Arm]) -> str:
-    """The method whose worst lower end over the matched baselines is highest, or, where none is above zero, the one
-    whose worst mean is; that it was picked is said.
+    """The method whose least gain over the matched baselines has the highest lower end; where no lower end is above
+    zero, the one whose least mean gain is highest. Either way the sentence says that it was picked.
     """
     if len(arms) < 2:
         return ""
     decays = {base.recipe.weight_decay for base in matched}
-    rivals = f"SGD on equal samples{' at every weight decay tried' if len(decays) > 1 else ''}"
+    rivals = f"SGD on equal samples{' at every weight decay' if len(decays) > 1 else ''}"
     found = []
     for arm in arms:
         like = [base for base in matched if comparable(arm, base)]
-        differences = [paired(arm.accuracies, base.accuracies) for base in like]
-        sure = [(each.low, each.mean) for each in differences if each is not None and each.low is not None]
+        gains = [_gain(paired(arm.values, base.values), arm) for base in like]
+        sure = [gain for gain in gains if gain is not None]
         if like and len(sure) == len(like):
             lows, means = zip(*sure, strict=True)
             found.append((min(lows), min(means), arm))
     if not found:
-        return f"No method with a population has an interval against {rivals}: more seeds are needed."
+        return f"No population method has an interval against {rivals}: more seeds are needed."
     if len(found) == 1:
-        title = found[0][-1].title
-        return f"Of the methods with a population only {title} has an interval against {rivals} so far."
+        return f"Of the population methods only {found[0][-1].title} has an interval against {rivals} so far."
     shown = any(low > 0 for low, _, _ in found)
     *_, best = max(found, key=lambda each: each[0] if shown else each[1])  # the first of equals
-    like = [base for base in matched if comparable(best, base)]
-    told = "; it ".join(_predicate(best, base) for base in like)
+    told = "; it ".join(_predicate(best, base) for base in matched if comparable(best, base))
     first = (
-        f"Of the {len(found)} methods with a population the best supported against {rivals}"
+        f"Of the {len(found)} population methods, the best supported against {rivals}"
         if shown
-        else f"None of the {len(found)} methods with a population that have intervals is shown to be above {rivals}: "
-        "the nearest by its mean"
+        else f"None of the {len(found)} population methods with intervals is significantly better than {rivals}. "
+        "The closest by its mean"
     )
-    return f"{first}, {best.title}, {told}; it was picked by these numbers themselves, and {_UNADJUSTED}."
+    return f"{first}, {best.title}, {told}; it was picked after seeing these results, and {_UNADJUSTED}."
+
+
+def _gain(difference: Difference | None, arm: Arm) -> tuple[float, float] | None:
+    """The lower end and the mean of a difference that counts as better upwards; None without an interval."""
+    if difference is None or difference.low is None or difference.high is None:
+        return None
+    ends = (_direction(arm) * difference.low, _direction(arm) * difference.high)
+    return min(ends), _direction(arm) * difference.mean
 
 
 def _unmatched(populations: list[Arm], sgd: list[Arm]) -> str:
     if not populations or not sgd:
         return ""
-    told = (
-        "There is no SGD on as many samples here, so a gain over SGD may come from the longer training alone"
-    )
+    told = "There is no SGD run on equal samples, so a gain over SGD may come from longer training alone"
     return f"{told}; {_UNADJUSTED}." if len(populations) > 1 else f"{told}."

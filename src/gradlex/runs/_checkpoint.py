@@ -1,8 +1,8 @@
-"""One checkpoint: a Parent and the progress of its run, written whole or not at all, trusted only when whole.
+"""One checkpoint: a Parent and the progress of its run, in one safetensors file that is written whole or not at all.
 
-checkpoint/00000012/ holds tensors.safetensors (weights, buffers, optimizer tensors, the outer
-velocity, the moving average), memory.safetensors (what
-the selection strategy remembers) and progress.json, which has the others' checksums and its own.
+checkpoint/00000012-0f3a5c7e9b1d2f40.safetensors holds weights, buffers, optimizer state, the slots of promotion steps
+and what selection remembers; its metadata holds the rest. The name carries the first digits of the file's SHA-256: a
+file that is not what it was is never used.
 """
 
 from __future__ import annotations
@@ -10,124 +10,144 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.numpy
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from gradlex._disk import flush_folder, parse_json, write_durably
+from gradlex._files import parse_json, write_whole
 from gradlex.population import OptimizerState, Parent, State
 
 _KEPT = 2
-_NEW = ".new"
-_TENSORS, _MEMORY, _PROGRESS = "tensors.safetensors", "memory.safetensors", "progress.json"
+_NAME = re.compile(r"(\d{8,})-([0-9a-f]{16})\.safetensors")
 
 
 class DamagedError(Exception):
     """A checkpoint that must not be used, and why."""
 
 
-def save_checkpoint(root: Path, parent: Parent, progress: dict[str, Any]) -> None:
-    """Write the checkpoint beside the others under a temporary name, flush it, rename it; keep the newest two."""
-    temporary = root / _NEW
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    files = {
-        _TENSORS: safetensors.torch.save(_tensors(parent)),
-        _MEMORY: safetensors.numpy.save(dict(parent.memory)),
-    }
+def save_checkpoint(
+    root: Path, parent: Parent, progress: dict[str, Any], *, keep: Collection[int] = ()
+) -> None:
+    """Write the checkpoint beside the others; keep the newest two, and those of the generations in `keep`."""
     content = {
         "generation": parent.generation,
         "progress": progress,
         "optimizer": None if parent.optimizer is None else _numbers(parent.optimizer),
-        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+        "slots": list(parent.slots),
     }
-    files[_PROGRESS] = json.dumps({**content, "checksum": _checksum(content)}, indent=2).encode()
-    for name, data in files.items():
-        write_durably(temporary / name, data)
-    flush_folder(temporary)
-    temporary.rename(root / _name(parent.generation))
-    flush_folder(root)
-    flush_folder(root.parent)
-    for old in checkpoints(root)[:-_KEPT]:
-        shutil.rmtree(old)
+    data = safetensors.torch.save(_tensors(parent), {"gradlex": json.dumps(content)})
+    root.mkdir(parents=True, exist_ok=True)
+    for leftover in root.glob(".*.new"):  # of a crash in here
+        leftover.unlink()
+    written = root / f"{parent.generation:08d}-{_digest(data)}.safetensors"
+    write_whole(written, data)
+    others = [path for path in checkpoints(root) if path != written]
+    replaced = [path for path in others if generation_of(path) == parent.generation]
+    older = [path for path in others if path not in replaced][: 1 - _KEPT]
+    for path in (*replaced, *(path for path in older if generation_of(path) not in keep)):
+        path.unlink()
 
 
 def checkpoints(root: Path) -> list[Path]:
-    """The checkpoint folders, oldest first."""
+    """The checkpoint files, oldest first. A kill may leave two of one generation: the later is last."""
     found = root.iterdir() if root.is_dir() else ()
-    return sorted(path for path in found if re.fullmatch("[0-9]{8}", path.name) and path.is_dir())
+    named = (path for path in found if _NAME.fullmatch(path.name))
+    return sorted(named, key=lambda path: (generation_of(path), path.stat().st_mtime_ns))
 
 
-def set_aside(folder: Path) -> Path:
+def generation_of(path: Path) -> int:
+    """The generation that a checkpoint is the parent of."""
+    return int(path.name.partition("-")[0])
+
+
+def set_aside(path: Path) -> Path:
     """Rename a checkpoint that cannot be used, so that it is neither read again nor counted; where it is now."""
-    aside = folder.with_name(f"{folder.name}.damaged")
-    if aside.exists():
-        shutil.rmtree(aside)
-    return folder.rename(aside)
+    return path.replace(path.with_name(f"{path.name}.damaged"))
 
 
-def load_checkpoint(folder: Path, like: Parent, *, inherits: bool) -> tuple[Parent, dict[str, Any]]:
-    """The Parent and progress of one checkpoint, in the memory formats of `like`; Damaged unless all is sound."""
-    content = _read_progress(folder / _PROGRESS)
-    try:
-        data = {name: _read_checked(folder / name, content["sha256"][name]) for name in (_TENSORS, _MEMORY)}
-        tensors = safetensors.torch.load(data[_TENSORS])
-        memory = safetensors.numpy.load(data[_MEMORY])
-        generation, progress = content["generation"], content["progress"]
-        if _name(generation) != folder.name:
-            raise DamagedError(f"{folder} holds the checkpoint of generation {generation}")
-        state = _state(tensors, like, folder)
-        optimizer = _optimizer(tensors, content["optimizer"], state) if inherits else None
-        outer, ema = (_like(tensors, f"{part}/", state) or None for part in ("outer", "ema"))
-    except (ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
-        raise DamagedError(f"{folder} cannot be read ({type(error).__name__}: {error})") from error
-    parent = Parent(
-        generation=generation, state=state, optimizer=optimizer, memory=memory, outer=outer, ema=ema
-    )
-    return parent, progress
-
-
-def _read_progress(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = parse_json(path.read_bytes())
-        sound = content.pop("checksum") == _checksum(content)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
-    if not sound:
-        raise DamagedError(f"{path} has a wrong checksum")
-    return content
-
-
-def _read_checked(path: Path, expected: str) -> bytes:
+def load_checkpoint(path: Path, like: Parent, *, inherits: bool) -> tuple[Parent, dict[str, Any]]:
+    """The Parent and progress of one checkpoint, in the memory formats of `like`; DamagedError unless all is sound."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise DamagedError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
-    if hashlib.sha256(data).hexdigest() != expected:
+    name = _NAME.fullmatch(path.name)
+    if name is None or _digest(data) != name[2]:
         raise DamagedError(f"{path} has a wrong checksum")
-    return data
+    try:
+        content = _metadata(data)
+        tensors = safetensors.torch.load(data)
+        generation, progress = content["generation"], content["progress"]
+        if type(generation) is not int or generation != generation_of(path):
+            raise DamagedError(f"{path} holds the checkpoint of generation {generation!r:.80}")
+        state = _state(tensors, like, path)
+        _check_metadata(content, tensors, state, path, inherits=inherits)
+        parent = Parent(
+            generation=generation,
+            state=state,
+            optimizer=_optimizer(tensors, content["optimizer"], state) if inherits else None,
+            memory={name: tensor.numpy() for name, tensor in _under(tensors, "memory/").items()},
+            slots={slot: _like(_under(tensors, f"slot/{slot}/"), state) for slot in content["slots"]},
+        )
+    except (ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
+        raise DamagedError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    return parent, progress
 
 
-def _name(generation: int) -> str:
-    return f"{generation:08d}"
+def _check_metadata(
+    content: dict[str, Any], tensors: Mapping[str, Tensor], state: State, path: Path, *, inherits: bool
+) -> None:
+    """Refuse metadata that `save_checkpoint` does not write for such tensors."""
+    optimizer, slots = content["optimizer"], content["slots"]
+    numbers = optimizer if isinstance(optimizer, dict) else {}
+    wrong = {
+        "progress": not isinstance(content["progress"], dict),
+        "optimizer": (inherits or optimizer is not None)
+        and not (
+            isinstance(optimizer, dict)
+            and all(name in state and isinstance(values, dict) for name, values in numbers.items())
+            and all(_is_number(value) for values in numbers.values() for value in values.values())
+        ),
+        "slots": not (
+            isinstance(slots, list)
+            and all(isinstance(slot, str) for slot in slots)
+            and {label.partition("/")[0] for label in _under(tensors, "slot/")} <= set(slots)
+        ),
+    }
+    for name, is_wrong in wrong.items():
+        if is_wrong:
+            raise DamagedError(f"{path} cannot be read (its {name} is {content[name]!r:.80})")
 
 
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, int | float)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _metadata(data: bytes) -> dict[str, Any]:
+    """What a safetensors file says of itself: JSON behind eight bytes that hold its length."""
+    header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    content: dict[str, Any] = parse_json(header["__metadata__"]["gradlex"])
+    return content
 
 
 def _tensors(parent: Parent) -> dict[str, Tensor]:
-    states = {"state": parent.state, "outer": parent.outer, "ema": parent.ema}
-    found = {f"{part}/{name}": t for part, state in states.items() for name, t in (state or {}).items()}
+    found = {f"state/{name}": tensor for name, tensor in parent.state.items()}
+    for slot, values in parent.slots.items():
+        found.update({f"slot/{slot}/{name}": tensor for name, tensor in values.items()})
     for name, values in (parent.optimizer or {}).items():
         found.update({f"optimizer/{key}/{name}": v for key, v in values.items() if isinstance(v, Tensor)})
-    return {name: tensor.cpu().contiguous() for name, tensor in found.items()}
+    for name, array in parent.memory.items():
+        found[f"memory/{name}"] = torch.from_numpy(array.copy())
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
 
 
 def _numbers(optimizer: OptimizerState) -> dict[str, dict[str, Any]]:
@@ -138,40 +158,48 @@ def _numbers(optimizer: OptimizerState) -> dict[str, dict[str, Any]]:
     }
 
 
-def _state(tensors: dict[str, Tensor], like: Parent, folder: Path) -> State:
-    found = {name.removeprefix("state/"): t for name, t in tensors.items() if name.startswith("state/")}
+def _state(tensors: Mapping[str, Tensor], like: Parent, path: Path) -> State:
+    found = _under(tensors, "state/")
     had = {name: (tuple(t.shape), t.dtype) for name, t in found.items()}
     wanted = {name: (tuple(t.shape), t.dtype) for name, t in like.state.items()}
     for name in {**wanted, **had}:
         if had.get(name) != wanted.get(name):
             raise DamagedError(
-                f"{folder} is the checkpoint of another model: {name} is {_told(had.get(name))} there and "
-                f"{_told(wanted.get(name))} in this model"
+                f"{path} is the checkpoint of another model: {name} is {_described(had.get(name))} there and "
+                f"{_described(wanted.get(name))} in this model"
             )
-    return {name: _formatted(found[name], t) for name, t in like.state.items()}
+    return _like({name: found[name] for name in like.state}, like.state)
 
 
-def _like(tensors: dict[str, Tensor], prefix: str, state: State) -> State:
-    """The tensors whose labels begin so, by the rest of their labels, each in the format of the state's."""
-    found = {label.removeprefix(prefix): t for label, t in tensors.items() if label.startswith(prefix)}
-    return {name: _formatted(found[name], t) for name, t in state.items() if name in found}
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
-def _told(tensor: tuple[tuple[int, ...], torch.dtype] | None) -> str:
+def _like(found: Mapping[str, Tensor], state: State) -> State:
+    """The tensors in the memory format and on the device of the state's, those of other shapes as they are."""
+    device = next(iter(state.values())).device
+    return {
+        name: _formatted(tensor, state[name])
+        if name in state and state[name].shape == tensor.shape
+        else tensor.to(device)
+        for name, tensor in found.items()
+    }
+
+
+def _described(tensor: tuple[tuple[int, ...], torch.dtype] | None) -> str:
     return "absent" if tensor is None else f"{tensor[1]} of shape {tensor[0]}"
 
 
 def _optimizer(
-    tensors: dict[str, Tensor], numbers: dict[str, dict[str, Any]] | None, state: State
+    tensors: Mapping[str, Tensor], numbers: dict[str, dict[str, Any]] | None, state: State
 ) -> OptimizerState | None:
     if numbers is None:
         return None
     found: dict[str, dict[str, Any]] = {name: dict(values) for name, values in numbers.items()}
-    for label, tensor in tensors.items():
-        if label.startswith("optimizer/"):
-            _, key, name = label.split("/", 2)
-            like = state[name]
-            found[name][key] = _formatted(tensor, like) if tensor.shape == like.shape else tensor
+    for label, tensor in _under(tensors, "optimizer/").items():
+        key, name = label.split("/", 1)
+        like = state[name]
+        found[name][key] = _formatted(tensor, like) if tensor.shape == like.shape else tensor
     return found
 
 

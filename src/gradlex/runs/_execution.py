@@ -1,38 +1,100 @@
-"""Execution: how a run is carried out."""
+"""Execution: how a run is carried out, and on which device."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-from gradlex._checks import whole
-from gradlex.errors import unknown_name
+import torch
+
+from gradlex._checks import check, check_fields
+from gradlex.errors import InputError
+from gradlex.recipe import Count
 
 Placement: TypeAlias = Literal["resident", "offload"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a run is carried out. Nothing here changes its outcome, but for more workers than candidates."""
+    """How a run is executed. Only the device, shared threads and more workers than candidates change its last bits."""
 
-    workers: int = 1
-    """Processes that train candidates at the same time, on all machines of the run."""
-    evaluate_every: int | None = None
-    """Generations between two evaluations on the test samples. None: about twenty a run."""
-    checkpoint_every: int = 1
+    workers: Count | Literal["auto"] = "auto"
+    """Processes that train candidates at the same time (auto: one per candidate, up to one per CPU or GPU)."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, mps, ... (default: the accelerator if there is one)."""
+    evaluate_every: Count | None = None
+    """Generations between two evaluations on the test samples (default: about 20 a run)."""
+    checkpoint_every: Count = 1
     """Generations between two checkpoints."""
     placement: Placement = "resident"
     """Where candidates wait: on the device, or on the host where they do not all fit."""
+    keep_checkpoints: tuple[int, ...] = ()
+    """Generations whose checkpoints are kept, for other runs to begin with."""
+    begin_with: Path | None = None
+    """A run whose first generations are the same: they are taken from its folder rather than computed again."""
+    threads_per_worker: bool = False
+    """Share the CPUs among the workers that are asked for, rather than among those that auto would take.
+
+    What auto takes does not depend on `workers`, so that these change no bit; a library call with one worker would
+    rather use all CPUs.
+    """
 
     def __post_init__(self) -> None:
         """Refuse intervals and numbers of workers below one."""
-        for name in ("workers", "evaluate_every", "checkpoint_every"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
-        if self.placement not in get_args(Placement):
-            raise unknown_name("placement", str(self.placement), get_args(Placement))
+        check_fields(self)
+        if self.begin_with is not None:  # absolute, since the model or the data may change the directory
+            object.__setattr__(self, "begin_with", Path(os.path.abspath(self.begin_with)))
+        if not isinstance(self.keep_checkpoints, Sequence) or isinstance(self.keep_checkpoints, str):
+            raise InputError(
+                f"keep_checkpoints must be a list of generations, got {self.keep_checkpoints!r:.80}."
+            )
+        object.__setattr__(self, "keep_checkpoints", tuple(self.keep_checkpoints))
+        for generation in self.keep_checkpoints:
+            check("keep_checkpoints", Count, generation)
 
-    def tests(self, generation: int, generations: int) -> bool:
-        """Whether the test samples are asked after this many generations; always at the end."""
+    def check_kept(self, generations: int) -> None:
+        """Refuse to keep a checkpoint that a run of so many generations will not have."""
+        for generation in self.keep_checkpoints:
+            if generation > generations:
+                raise InputError(
+                    f"keep_checkpoints {generation} is after the last of the {generations} generations: leave it out."
+                )
+
+    def described(self, workers: int) -> dict[str, Any]:
+        """What environment.json says of it, with the workers that there really are."""
+        return {
+            "workers": workers,
+            "evaluate_every": self.evaluate_every,
+            "checkpoint_every": self.checkpoint_every,
+            "placement": self.placement,
+            "keep_checkpoints": list(self.keep_checkpoints),
+            "begin_with": None if self.begin_with is None else self.begin_with.name,
+        }
+
+    def evaluates(self, generation: int, generations: int) -> bool:
+        """Whether the test samples are evaluated after this many generations; always at the end."""
         every = self.evaluate_every or max(1, generations // 20)
         return generation % every == 0 or generation == generations
+
+
+def find_device(name: str | None) -> torch.device:
+    """The named device; None or auto: the machine's accelerator where it has one, else the CPU."""
+    if name is None or name == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ImportError) as error:  # torch's, for an unknown or missing device
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"device {name!r} cannot be used: {reason} Use auto, cpu, cuda or cuda:1."
+        ) from error
+    if device.type == "meta":
+        raise InputError(
+            f"device {name!r} cannot be used: it holds no numbers. Use auto, cpu, cuda or cuda:1."
+        )
+    return device

@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from gradlex._disk import flush_folder, naming, parse_json, write_whole
+from gradlex._files import flush_folder, naming, parse_json, write_whole
 from gradlex.errors import BusyError, InputError
 
 RECORDS = ("generations.jsonl", "evaluations.jsonl")
@@ -27,7 +27,7 @@ _FILES = (
 
 
 class RunFolder:
-    """RUN/, as docs/run-folder.md tells it."""
+    """RUN/, as docs/run-folder.md describes it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class RunFolder:
         except (OSError, ValueError) as error:  # a name that no file system takes
             raise InputError(f"the folder {self.path} cannot be read: {error}.") from error
 
-    def refuse_if_taken(self, *, resume: bool = False) -> None:
+    def check_free(self, *, resume: bool = False) -> None:
         """Refuse a path that holds a run or that cannot become a folder; nothing is changed.
 
         With `resume` a run that ended before its recipe was written may begin again.
@@ -56,15 +56,15 @@ class RunFolder:
         if resume and "recipe.json" not in taken:
             if set(taken) - {"environment.json"}:
                 raise InputError(
-                    f"{self.path} has {taken[-1]} but no recipe.json, so no run can go on there: bring recipe.json "
-                    "back, or choose another folder."
+                    f"{self.path} has {taken[-1]} but no recipe.json, so no run can be resumed there: restore "
+                    "recipe.json, or choose another folder."
                 )
         elif taken:
             raise InputError(
-                f"{self.path} already holds a run ({taken[0]}): choose another folder, or go on with it by resume "
-                "(--resume, resume=True)."
+                f"{self.path} already holds a run ({taken[0]}): choose another folder, or resume it (--resume, "
+                "resume=True)."
             )
-        refuse_unwritable(self.path)
+        check_writable(self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -74,7 +74,7 @@ class RunFolder:
             lock = FileLock(self.path / ".lock", timeout=0)
             lock.acquire()
         except Timeout as error:
-            raise BusyError(f"another process is running in {self.path}: wait for it, or end it.") from error
+            raise BusyError(f"another process is running in {self.path}: wait for it, or stop it.") from error
         except (OSError, ValueError, NotImplementedError) as error:  # the last: no locks on this file system
             raise InputError(f"the folder {self.path} cannot be written: {error}.") from error
         try:
@@ -137,7 +137,7 @@ class RunFolder:
         return content
 
 
-def refuse_unwritable(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Refuse a path that is no folder and cannot become one; nothing is changed."""
     above = path
     try:

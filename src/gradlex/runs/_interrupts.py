@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks the run to end after the current generation, the second ends it at once."""
+"""Ctrl-C and SIGTERM: the first ends the run after the current generation, the second at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Interrupts:
             self.signum = number
             # Not print: the signal may have come in the middle of one.
             with suppress(OSError):
-                os.write(2, b"gradlex: ending after this generation; a second time ends it at once\n")
+                os.write(2, b"gradlex: stopping after this generation; press Ctrl-C again to stop now\n")
         elif self._count == 2:  # once only, so that a third cannot disturb the orderly end
             raise SystemExit(128 + number)
 
@@ -78,6 +78,11 @@ class Interrupts:
 @contextmanager
 def deaf() -> Iterator[None]:
     """A process started inside hears neither Ctrl-C nor SIGTERM: they may reach a group, and its parent decides."""
+    if not hasattr(
+        signal, "pthread_sigmask"
+    ):  # Windows: a console's Ctrl-C reaches all, and its parent ends a worker
+        yield
+        return
     resource_tracker.ensure_running()  # which would unblock them again if it started in here
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:

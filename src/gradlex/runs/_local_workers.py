@@ -1,145 +1,245 @@
 """Local workers: processes that rank 0 starts on its own machine, watches and ends.
 
 They are spawned with the problem; its tensors reach them through shared memory, so the data exists once on the
-machine. When a worker dies, rank 0 finds out at its next batch or exchange and raises the worker's own error; when
-rank 0 dies, the workers' next batch or exchange ends them.
+machine. A pipe each way is open for the whole life of both sides: when rank 0 dies, the end of its pipe ends a worker
+at once, whatever it is doing; when a worker dies, rank 0 finds out at its next batch or exchange, or while it waits for
+the others to join, and raises the worker's own error.
 """
 
 from __future__ import annotations
 
 import functools
+import glob
 import os
 import pickle
+import platform
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
+from torch.distributed import distributed_c10d as c10d
 
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._interrupts import deaf
-from gradlex.runs._members import PATIENCE, Member, backend, placed
+from gradlex.runs._launch import HANDSHAKE, PATIENCE, Member, backend, placed
+from gradlex.runs._lifeline import ADVICE, LOST, Lifeline
 from gradlex.runs._problem import Problem
-from gradlex.runs._shared_memory import SHARED_MEMORY, want_of_room
+from gradlex.runs._shared_memory import SHARED_MEMORY
 
-_HANDSHAKE = timedelta(minutes=1)  # once everybody is there, connecting takes a moment
-_LOST = 75  # exit code of a worker that ends because another process has
+_set_timeout = getattr(dist, "set_timeout", None) or c10d._set_pg_timeout  # its name before torch 2.15
+_GRACE = 5.0  # seconds for an orderly end
+_MEETING = f"gradlex-meeting-{platform.node()}-"
+
+
+@dataclass
+class _Worker:
+    """A worker as rank 0 has it."""
+
+    rank: int
+    process: BaseProcess
+    reports: Connection
+    lifeline: Connection
+    """Its end tells the worker that rank 0 is gone."""
+    parcel: bytes = b""
+    """What it is to do, until it is sent."""
+    is_ready: bool = False
+    """Whether it has all that it needs."""
+
+    def report(self) -> tuple[float, str] | None:
+        """When and why it has failed, where it says so."""
+        try:
+            while self.reports.poll():
+                when, failure = self.reports.recv()
+                if failure is not None:
+                    return when, failure
+                self.is_ready = True
+        except (EOFError, OSError):  # it had no time to say why
+            pass
+        return None
+
+    def send(self, data: bytes) -> None:
+        """Send what it waits for; one that has died is found by the next check."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.lifeline.send_bytes(data)
 
 
 @contextmanager
 def started(problem: Problem, workers: int, follow: Callable[[Member], None]) -> Iterator[Member]:
     """This process as rank 0, and `workers` - 1 others that run `follow` until the end of the context."""
-    want = want_of_room(problem)
-    if want is not None:
-        raise InputError(f"{want}: give it more (docker run --shm-size), or use one worker.")
-    spawn = torch.multiprocessing.get_context("spawn")
-    others: list[tuple[BaseProcess, Connection]] = []
-    with tempfile.TemporaryDirectory(prefix="gradlex-") as folder, _loopback():
+    _check_main()
+    _sweep()
+    others: list[_Worker] = []
+    with ExitStack() as stack, _loopback():
         try:
             for rank in range(1, workers):
-                ours, theirs = spawn.Pipe(duplex=False)
-                process = spawn.Process(
-                    target=_worker, args=(rank, workers, folder, theirs, os.getpid(), problem, follow)
-                )
-                try:
-                    with deaf():
-                        process.start()
-                except (pickle.PicklingError, AttributeError, TypeError) as error:
-                    raise InputError(
-                        f"several workers need a model, data and augmentation that can be pickled: {error}. "
-                        "Define them at the top level of a module, or use workers=1."
-                    ) from error
-                except RuntimeError as error:
-                    if "shared memory" not in str(error):  # torch's word for too little of it
-                        raise
-                    raise InputError(
-                        f"several workers cannot have the data: {error}. Give {SHARED_MEMORY} more room, or use "
-                        "workers=1."
-                    ) from error
-                theirs.close()
-                others.append((process, ours))
+                others.append(_spawned(problem, rank, workers, follow))  # noqa: PERF401  # some may be left to end
+            for other in others:
+                other.send(other.parcel)
+                other.parcel = b""
+            _await(others)
+            # Only now: if this process is killed, each of them can remove the folder.
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix=f"{_MEETING}{os.getpid()}-", ignore_cleanup_errors=True)
+            )
+            for other in others:
+                other.send(folder.encode())
             watch = functools.partial(_check, others)
-            _meet(0, workers, folder, problem.device, watch)
-            yield placed(problem, 0, watch)
+            yield _while_watching(watch, lambda: _joined(problem, 0, workers, folder, watch))
+            _await_ends(others)
+        except InterruptedRun:  # as theirs do
+            _await_ends(others)
+            raise
         except _WorkerDied:
             raise
         except RuntimeError as error:  # torch.distributed's word for a lost connection: say whose
-            # In a data-parallel group a lost connection looks like a failed candidate, so ask then too.
+            # In a data-parallel group a lost connection looks like a failed candidate, so look then too.
             _check(others, seconds=1 if isinstance(error, RunError) else 5)
             raise
         finally:
-            for other, _ in others:
-                other.kill()  # nothing that a worker holds needs an orderly end
-            for other, pipe in others:
-                other.join()
-                pipe.close()
+            for other in others:
+                other.process.kill()
+            for other in others:
+                other.process.join()
+                other.reports.close()
+                other.lifeline.close()
             if dist.is_initialized():
                 dist.destroy_process_group()
 
 
-def _worker(
-    rank: int,
-    workers: int,
-    folder: str,
-    sender: Connection,
-    leader: int,
-    problem: Problem,
-    follow: Callable[[Member], None],
+def _await_ends(others: list[_Worker]) -> None:
+    """Let workers that have nothing more to do end in their own way, for a moment."""
+    deadline = time.monotonic() + _GRACE
+    for other in others:
+        other.process.join(max(0, deadline - time.monotonic()))
+
+
+def _spawned(problem: Problem, rank: int, workers: int, follow: Callable[[Member], None]) -> _Worker:
+    spawn = torch.multiprocessing.get_context("spawn")
+    reports, sender = spawn.Pipe(duplex=False)
+    receiver, pipe = spawn.Pipe(duplex=False)
+    lifeline = Lifeline(receiver, sender, _follow, rank, workers, problem, follow)
+    process = spawn.Process(target=Lifeline.live, args=(lifeline,))
+    try:
+        with deaf():
+            process.start()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"several workers need a model, data, task and functions that can be pickled: "
+            f"{error}. Define them at the top level of a module, or use workers=1."
+        ) from error
+    except RuntimeError as error:
+        if "shared memory" not in str(error):  # torch's word for too little of it
+            raise
+        raise InputError(
+            f"several workers cannot have the data: {error}. Give {SHARED_MEMORY} more room, or use workers=1."
+        ) from error
+    finally:
+        sender.close()
+        receiver.close()
+    return _Worker(rank, process, reports, pipe, lifeline.parcel)
+
+
+def _await(others: list[_Worker]) -> None:
+    """Wait until every worker has what it needs; raise as soon as one has died."""
+    while True:
+        _check(others)
+        if all(other.is_ready for other in others):
+            return
+        time.sleep(0.02)
+
+
+def _follow(
+    lifeline: Lifeline, rank: int, workers: int, problem: Problem, follow: Callable[[Member], None]
 ) -> None:
-    """The life of a local worker: it follows rank 0, and tells it if something goes wrong."""
-
-    def watch() -> None:
-        if os.getppid() != leader:
-            raise SystemExit(1)
-
+    """The life of a local worker: it follows rank 0, and reports if something goes wrong."""
     code = 0
     try:
-        _meet(rank, workers, folder, problem.device, watch)
-        follow(placed(problem, rank, watch))
+        lifeline.report(None)
+        follow(_joined(problem, rank, workers, lifeline.meeting(), lambda: None))
         dist.destroy_process_group()
     except InterruptedRun:  # rank 0 says so
         pass
     except (RunError, InputError) as error:
-        sender.send((time.time(), str(error)))
+        lifeline.report(str(error))
         code = 1
-    except RuntimeError:  # a lost connection: the process that died has the error to tell
-        code = _LOST
+    except RuntimeError:  # a lost connection: the process that died has the error to report
+        code = LOST
     except SystemExit:
         code = 1
-    if os.getppid() != leader:
-        shutil.rmtree(folder, ignore_errors=True)  # which the leader would have removed
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    os._exit(code)  # now: at the interpreter's own end a thread of torch's sometimes aborts the process
+    # After multiprocessing has removed what the worker made, a semaphore perhaps, but before the interpreter's own end,
+    # at which a thread of torch's sometimes aborts the process.
+    Finalize(None, os._exit, args=(code,), exitpriority=-1)
+
+
+def _joined(problem: Problem, rank: int, workers: int, folder: str, watch: Callable[[], None]) -> Member:
+    """This process as a member of the group of one machine."""
+    store = FileStore(f"{folder}/store", workers)
+    # Connecting has a short limit of its own: who dies just now would be waited for as long as training may take.
+    dist.init_process_group(
+        backend(problem.device), store=store, rank=rank, world_size=workers, timeout=HANDSHAKE
+    )
+    member = placed(problem, rank, workers, watch)
+    for group in [None, *([member.team.parallel.group] if member.team.parallel else [])]:
+        _set_timeout(PATIENCE, group)
+    return member
+
+
+def _while_watching(watch: Callable[[], None], join: Callable[[], Member]) -> Member:
+    """Join in a thread of its own, and raise as soon as a worker has died: torch itself cannot be interrupted."""
+    outcome: list[Any] = []
+
+    def attempt() -> None:
+        try:
+            outcome.append(join())
+        except BaseException as error:  # noqa: BLE001  # raised again below, in the caller's thread
+            outcome.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
+        watch()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    member: Member = outcome[0]
+    return member
 
 
 class _WorkerDied(RunError):
-    """A worker has ended before its time."""
+    """A worker has ended unexpectedly."""
 
 
-def _check(others: list[tuple[BaseProcess, Connection]], seconds: float = 0) -> None:
+def _check(others: list[_Worker], seconds: float = 0) -> None:
     """Raise the error of a worker that has ended before its time; wait so long for it to show."""
     deadline = time.monotonic() + seconds
     while True:
-        codes = [process.exitcode for process, _ in others if process.exitcode]
-        # A worker tells before it ends, so ask after looking. What others tell later follows from the first error.
-        reports = [report for _, ours in others for report in _received(ours)]
+        codes = {other.rank: other.process.exitcode for other in others if other.process.exitcode}
+        # A worker reports before it ends, so look there afterwards. What others report later follows from the first.
+        reports = [report for other in others if (report := other.report()) is not None]
         if reports:
             raise _WorkerDied(min(reports)[1])
-        guilty = [code for code in codes if code != _LOST]
+        guilty = {rank: code for rank, code in codes.items() if code != LOST}
         if guilty:
-            raise _WorkerDied(f"a worker {_end(guilty[0])}.")
+            rank, code = next(iter(guilty.items()))
+            raise _WorkerDied(f"worker {rank} {_end(code)}")
         if time.monotonic() >= deadline:
             break
         time.sleep(0.05)
@@ -147,39 +247,50 @@ def _check(others: list[tuple[BaseProcess, Connection]], seconds: float = 0) -> 
         raise _WorkerDied("a worker lost its connection to the others.")
 
 
-def _received(ours: Connection) -> list[tuple[float, str]]:
-    """When and why a worker has failed, where it says so."""
+def _end(code: int | None) -> str:
+    if code == -getattr(signal, "SIGKILL", 9):
+        return "was killed (SIGKILL), probably out of memory: use fewer workers, or placement offload."
+    return f"ended unexpectedly with exit code {code}. {ADVICE}"
+
+
+def _check_main() -> None:
+    """Refuse workers where a spawned process would run the caller's script again, or cannot find it."""
+    if getattr(torch.multiprocessing.current_process(), "_inheriting", False):
+        raise InputError(
+            "workers were asked for while a worker was starting: the script has no main guard, so every worker runs it "
+            'again. Put the call below `if __name__ == "__main__":`, or use workers=1.'
+        )
+
+
+def _sweep() -> None:
+    """Remove the meeting folders of runs on this machine that were killed whole."""
+    if sys.platform == "win32":  # which has no harmless way to ask whether a process is there
+        return
+    for path in Path(tempfile.gettempdir()).glob(f"{glob.escape(_MEETING)}*"):
+        leader = path.name.removeprefix(_MEETING).partition("-")[0]
+        if leader.isdigit() and not _alive(int(leader)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
     try:
-        return [ours.recv()] if ours.poll() else []
-    except (EOFError, OSError):  # it had no time to say why
-        return []
-
-
-def _end(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "was killed (SIGKILL), often for want of memory: use fewer workers, or --placement offload"
-    return f"ended before its time with exit code {code}"
-
-
-def _meet(rank: int, workers: int, folder: str, device: torch.device, watch: Callable[[], None]) -> None:
-    """Join the process group of one machine, watching that nobody dies while the others are still starting."""
-    store = FileStore(f"{folder}/meeting", workers)
-    store.set_timeout(_HANDSHAKE)
-    store.set(f"here-{rank}", "yes")
-    while not store.check([f"here-{other}" for other in range(workers)]):
-        watch()
-        time.sleep(0.05)
-    dist.init_process_group(backend(device), store=store, rank=rank, world_size=workers, timeout=PATIENCE)
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 @contextmanager
 def _loopback() -> Iterator[None]:
     """Let gloo talk within the machine inside, unless the user says how, and leave the environment as it was."""
     name = "GLOO_SOCKET_IFNAME"
-    given = name in os.environ
-    os.environ.setdefault(name, "lo0" if os.uname().sysname == "Darwin" else "lo")
+    if name in os.environ or sys.platform == "win32":
+        yield
+        return
+    os.environ[name] = "lo0" if sys.platform == "darwin" else "lo"
     try:
         yield
     finally:
-        if not given:
-            os.environ.pop(name, None)
+        os.environ.pop(name, None)

@@ -1,16 +1,34 @@
-"""Problem: a model, its data and its task."""
+"""Problem: a model, its data, its task and its resolved recipe. `make_problem` is the one place that makes it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
-from gradlex.data import Normalization, Samples
-from gradlex.recipe import Recipe
+from gradlex.data import Arrays, Augmentation, Normalization, Samples, Subset, load, parse_augment
+from gradlex.engine import PopulationEngine, Team, Worker, seeded
+from gradlex.errors import InputError
+from gradlex.evolve import Engine
+from gradlex.population import Steps, check_optimizer, steps_of
+from gradlex.randomness import stream, torch_seed
+from gradlex.recipe import GIVEN, Recipe
+from gradlex.runs._execution import Execution
+from gradlex.runs._probe import Probe, check_takes, probe
+from gradlex.runs._resolve import Facts, bound_selection, held_out_samples, resolve, resolve_method
+from gradlex.runs._source import Material, Named, Source
+from gradlex.runs._weights import load_weights
+from gradlex.selection import Selection
 from gradlex.tasks import Task
+
+EngineFactory: TypeAlias = Callable[[Worker, Team, Steps], Engine]
+"""Makes the engine of one process: who trains the candidates, and how."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,21 +38,202 @@ class Problem:
     recipe: Recipe
     model: nn.Module
     train: Samples
+    cases: Samples
+    """What selection looks at: the training samples, or a part that is held out from them."""
     test: Samples | None
     task: Task
+    select: Selection
+    steps: Steps
+    engine: EngineFactory
     data: dict[str, Any]
-    """What recipe.json says of the data: fingerprint, sizes, classes, normalisation."""
     normalization: Normalization | None
-    multiply_adds: float
-    """Of the network, for one sample."""
     device: torch.device
+    """Where it is to be computed; model and samples lie on the host until `to`."""
 
     def to(self, device: torch.device) -> Problem:
-        """The same problem on another device, for another worker."""
+        """The same problem on a device, for one process."""
+        train = self.train.to(device)
         return replace(
             self,
             model=self.model.to(device),
-            train=self.train.to(device),
+            train=train,
+            cases=train if self.cases is self.train else self.cases.to(device),
             test=None if self.test is None else self.test.to(device),
             device=device,
         )
+
+    def with_recipe(self, recipe: Recipe) -> Problem:
+        """The problem with another process's recipe, which goes before this one's."""
+        train, cases = self.train, self.cases
+        if recipe.augment not in (self.recipe.augment, GIVEN):
+            train = train.with_augment(parse_augment(recipe.augment or "none"))
+            cases = train if self.cases is self.train else cases
+        for name in ("selection", "schedule"):  # a function stays this process's own
+            if getattr(recipe, name) == GIVEN:
+                recipe = recipe.replace(**{name: getattr(self.recipe, name)})
+        own = self.steps[len(steps_of(self.recipe)) :]
+        return replace(
+            self,
+            recipe=recipe,
+            train=train,
+            cases=cases,
+            select=bound_selection(recipe),
+            steps=(*steps_of(recipe), *own),
+        )
+
+
+def make_problem(
+    source: Source,
+    recipe: Recipe,
+    *,
+    execution: Execution,
+    device: torch.device,
+    fresh: bool = True,
+    steps: Steps = (),
+    engine: EngineFactory = PopulationEngine,
+    notice: Callable[[str], None] = lambda text: None,
+) -> Problem:
+    """Load, probe and resolve, each once; what no run can do is refused here, before anything is written.
+
+    `fresh` is False for a run that continues from a checkpoint: it needs no `init_from` any more.
+    """
+    recipe = source.marked(recipe)
+    task = source.task(recipe)
+    recipe = resolve_method(recipe, task)
+    select = bound_selection(recipe)
+    material = source.load(recipe)
+    for note in material.notes:
+        notice(note)
+    model, train, test = material.model, material.train, material.test
+    found = _probed(material, recipe, task, device)
+    workers = execution.workers if execution.threads_per_worker and execution.workers != "auto" else None
+    recipe = resolve(recipe.replace(**material.fields), _facts(material, found, device, workers))
+    train = train.with_augment(_augmentation(source, recipe, train))
+    if not found.channels_last:
+        train, test = train.contiguous(), None if test is None else test.contiguous()
+    check_optimizer(recipe, model, device.type)
+    if recipe.init_from is not None and fresh:
+        load_weights(model, Path(recipe.init_from))
+    train, cases = _held_out(train.with_check(_Check(task, found.outputs)), recipe)
+    return Problem(
+        recipe=recipe,
+        model=model.cpu(),
+        train=train,
+        cases=cases,
+        test=None if test is None else test.with_check(_Check(task, found.outputs)),
+        task=task,
+        select=select,
+        steps=(*steps_of(recipe), *steps),
+        engine=engine,
+        data=material.data,
+        normalization=material.normalization,
+        device=device,
+    )
+
+
+def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentation | None:
+    """What training batches are augmented by: an object that was passed in, or what the recipe names."""
+    if recipe.augment == GIVEN:
+        return source.augment
+    own = parse_augment(str(recipe.augment))
+    leaves = tree_leaves(samples.clean(np.arange(1))[0])
+    if own is not None and any(tensor.ndim != 4 for tensor in leaves):
+        raise InputError(
+            f"augment {recipe.augment!r} needs images (N, channels, height, width), got "
+            f"{', '.join(str(('N', *tensor.shape[1:])) for tensor in leaves)}: use none."
+        )
+    return own
+
+
+def _held_out(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples]:
+    """The samples to train on, and the cases to select on, which may be a part that is never trained on."""
+    held = held_out_samples(recipe, len(samples))
+    if held == 0:
+        return samples, samples
+    order = stream(recipe.seed, "held_out").permutation(len(samples))
+    return Subset(samples, np.sort(order[held:])), Subset(samples, np.sort(order[:held]))
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A task's check of the batches of a Dataset, whose samples cannot all be looked at beforehand."""
+
+    task: Task
+    outputs: Any
+
+    def __call__(self, inputs: Any, targets: Any) -> None:
+        self.task.check(inputs, targets, self.outputs)
+
+
+def _probed(material: Material, recipe: Recipe, task: Task, device: torch.device) -> Probe:
+    """Show the model samples of the training part, and of the test part where those look different."""
+    model = material.model.to(device)
+    with seeded(torch_seed(recipe.seed, "initialisation", index=1), device):  # lazy layers take their weights
+        found = probe(model, material.train, task, device)
+        if material.test is not None:
+            if material.test.targets is not None:
+                task.check(None, material.test.targets, found.outputs)
+            shapes = [
+                [(tensor.shape, tensor.dtype) for tensor in tree_leaves(part.clean(np.arange(1))[0])]
+                for part in (material.train, material.test)
+            ]
+            if shapes[0] != shapes[1]:
+                check_takes(model, material.test, "test samples", device)
+    return found
+
+
+def _facts(material: Material, found: Probe, device: torch.device, workers: int | None = None) -> Facts:
+    """What the recipe's open fields depend on."""
+    full_precision = all(parameter.dtype == torch.float32 for parameter in material.model.parameters())
+    return Facts(
+        dataset=material.info,
+        num_samples=len(material.train),
+        gains_from_bfloat16=material.gains_from_bfloat16 and full_precision and found.bfloat16,
+        multiply_adds=found.multiply_adds,
+        device=device,
+        workers=workers,
+        images=all(tensor.ndim == 4 for tensor in tree_leaves(material.train.clean(np.arange(1))[0])),
+        transforms=material.train.targets is None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A recipe with nothing left open, and what its data is."""
+
+    recipe: Recipe
+    data: dict[str, Any]
+
+
+class Resolver:
+    """Resolves many recipes by name, loading each dataset and probing each model on it once."""
+
+    def __init__(self, *, device: torch.device, data_dir: Path | None = None, download: bool = True) -> None:
+        self._device, self._data_dir, self._download = device, data_dir, download
+        self._loaded: dict[tuple[object, ...], Arrays] = {}
+        self._probed: dict[tuple[object, ...], tuple[Material, Probe]] = {}
+
+    def resolve(self, recipe: Recipe) -> Resolved:
+        """The recipe with nothing left open; what no run can do is refused."""
+        source = Named(data_dir=self._data_dir, download=self._download)
+        recipe = source.marked(recipe)
+        task = source.task(recipe)
+        recipe = resolve_method(recipe, task)
+        bound_selection(recipe)
+        key = (recipe.dataset, recipe.train_size, recipe.test_fraction, recipe.image_size)
+        if key not in self._loaded:
+            self._loaded[key] = load(recipe, self._data_dir, download=self._download)
+        arrays = self._loaded[key]
+        if recipe.promotion_cases is not None:  # few samples have no more cases
+            samples = len(arrays.y_train)
+            cases = min(recipe.promotion_cases, held_out_samples(recipe, samples) or samples)
+            recipe = recipe.replace(promotion_cases=cases)
+        place = (*key, recipe.model, recipe.width, recipe.task, repr(recipe.task_options))
+        if place not in self._probed:
+            material = replace(source, arrays=arrays).load(recipe)
+            self._probed[place] = material, _probed(material, recipe, task, self._device)
+        material, found = self._probed[place]
+        resolved = resolve(recipe.replace(**material.fields), _facts(material, found, self._device))
+        _augmentation(source, resolved, material.train)
+        check_optimizer(resolved, material.model, self._device.type)
+        return Resolved(recipe=resolved, data=material.data)

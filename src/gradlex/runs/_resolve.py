@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
 
 from gradlex.data import DatasetInfo, parse_augment
-from gradlex.errors import InputError, unknown_name
-from gradlex.population import make_optimizer
+from gradlex.errors import InputError
+from gradlex.population import optimizer_keywords
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs._resources import choose_threads, native_bfloat16
-from gradlex.selection import SELECTIONS, Selection, promoting
+from gradlex.selection import Selection, find, promoting
+from gradlex.tasks import Task
 
-_OPTIONS = sorted({option for info in SELECTIONS.values() for option in info.options})
+_HELD_OUT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,57 +29,120 @@ class Facts:
     """Of the network, for one sample."""
     device: torch.device
     workers: int | None = None
-    """What the processors are shared out among where threads are left open. None: as many as auto takes."""
+    """What the CPUs are shared out among where threads are left open. None: as many as auto takes."""
+    images: bool = True
+    """Whether the samples are images, which can be cropped and flipped."""
+    transforms: bool = False
+    """Whether the samples may be augmented by their Dataset."""
 
 
-def resolve(recipe: Recipe, facts: Facts) -> Recipe:
-    """The same recipe with nothing left open."""
-    return _resources(_training(resolve_method(recipe, facts.device), facts), facts)
-
-
-def resolve_method(recipe: Recipe, device: torch.device) -> Recipe:
+def resolve_method(recipe: Recipe, task: Task) -> Recipe:
     """What depends on the method alone, so that it can be refused before any data is loaded."""
-    recipe = _selection_options(_method(recipe))
-    _refuse_unasked(recipe)
-    promoting_selection(recipe)
+    recipe = _selection_options(_method(recipe), task)
+    _check_unasked(recipe, task)
+    _check_alone(recipe)
+    optimizer_keywords(recipe)
+    for decay in recipe.vary.get("weight_decay", ()):
+        optimizer_keywords(recipe.replace(weight_decay=decay))
+    if recipe.tail_mean and recipe.branch_at == 0:
+        raise InputError("tail_mean averages the parents since the branch: set branch_at, 0.75 for example.")
     if recipe.outer_nesterov and recipe.outer_momentum == 0:
         raise InputError(
             "outer_nesterov is a form of the outer momentum, which is 0: set outer_momentum, or leave it out."
         )
-    _try_optimizer(recipe, device)
     return recipe
 
 
-def promoting_selection(recipe: Recipe) -> Selection:
-    """The recipe's selection method and promotion with their options; combinations without a meaning are refused."""
+def bound_selection(recipe: Recipe) -> Selection:
+    """The recipe's selection and promotion with their options; combinations without a meaning are refused."""
     return promoting(
         recipe.promotion,
         recipe.selection,
-        promotion_cases=recipe.promotion_cases,
-        promotion_depth=recipe.promotion_depth,
-        **{option: getattr(recipe, option) for option in SELECTIONS[recipe.selection].options},
+        cases=recipe.promotion_cases,
+        options=dict(recipe.selection_options),
     )
 
 
-def _try_optimizer(recipe: Recipe, device: torch.device) -> None:
-    """Take one step with the optimizer: torch checks some of its settings only then."""
-    weights = nn.ParameterList([torch.zeros(1, 1)])
-    weights[0].grad = torch.zeros(1, 1)
-    optimizer = make_optimizer(recipe, weights, recipe.lr, device.type)
-    try:
-        optimizer.step()
-    except Exception as error:  # torch raises many kinds
-        reason = str(error).partition("\n")[0]
+def resolve(recipe: Recipe, facts: Facts) -> Recipe:
+    """The recipe, resolved for its method already, with nothing left open."""
+    population = recipe.require("population")
+    if recipe.cases == "held-out":
+        recipe = recipe.replace(held_out=recipe.held_out or _HELD_OUT)
+    held = held_out_samples(recipe, facts.num_samples)
+    samples, cases = facts.num_samples - held, held or facts.num_samples
+    if recipe.held_out is not None and held == 0:
         raise InputError(
-            f"optimizer {recipe.optimizer!r} refused its settings (lr {recipe.lr:g}, weight_decay "
-            f"{recipe.weight_decay:g}, options {dict(recipe.optimizer_options)}): {reason}"
-        ) from error
+            f"held_out {recipe.held_out:g} of {facts.num_samples} samples leaves no case: give more."
+        )
+    if population > samples // 2:
+        raise InputError(
+            f"population {population} is more than half of the {samples} samples: each candidate needs at least two."
+        )
+    if recipe.promotion_cases is not None and recipe.promotion_cases > cases:
+        raise InputError(
+            f"promotion_cases {recipe.promotion_cases} is more than the {cases} cases: give fewer, or leave it out to "
+            "use all."
+        )
+    for augmentation in recipe.vary.get("augment", ()):
+        if parse_augment(augmentation) is not None and not facts.images:
+            raise InputError(f"vary augment {augmentation!r} needs images (N, channels, height, width).")
+    augment = facts.dataset.augment if recipe.augment is None else recipe.augment
+    if augment != GIVEN:
+        parse_augment(augment)
+    if recipe.cases == "augmented" and augment == "none" and not facts.transforms:
+        raise InputError(
+            "cases 'augmented' need an augmentation, and there is none: set augment, or leave cases out."
+        )
+    precision = recipe.precision
+    if precision == "auto":
+        bfloat16 = facts.gains_from_bfloat16 and native_bfloat16(facts.device)
+        precision = "bfloat16" if bfloat16 else "float32"
+    epochs = facts.dataset.baseline_generations
+    once = population == 1 or recipe.branch_at  # as many samples as SGD
+    batch_size = recipe.batch_size or facts.dataset.batch_size
+    whole = -(-samples // batch_size)  # batches that hold every sample once
+    recipe = recipe.replace(
+        batch_size=batch_size,
+        recalibrate_final=recipe.recalibrate_final or (whole if recipe.tail_mean else 0),
+        augment=augment,
+        generations=recipe.generations or epochs * (1 if once else population + 1),
+        precision=precision,
+        threads=choose_threads(recipe, facts.multiply_adds, facts.device, facts.workers),
+    )
+    for generation in range(recipe.require("generations")):  # a schedule of the user's may answer anything
+        recipe.lr_at(generation)
+    return recipe
+
+
+def held_out_samples(recipe: Recipe, num_samples: int) -> int:
+    """How many of the training samples are held out as cases."""
+    return round((recipe.held_out or _HELD_OUT) * num_samples) if recipe.cases == "held-out" else 0
+
+
+def _check_alone(recipe: Recipe) -> None:
+    """Refuse what only several candidates have, and cases that nobody would look at."""
+    if recipe.population == 1:
+        for name, value, neutral in (("vary", dict(recipe.vary), {}), ("parts", recipe.parts, "disjoint")):
+            if value != neutral:
+                raise InputError(
+                    f"{name} tells several candidates apart, and there is one, got {value!r}: leave it out, or give a "
+                    "larger population."
+                )
+    looks = recipe.population != 1 and recipe.promotion != "average" and find(recipe.selection).asks
+    if recipe.cases != "clean" and not looks:
+        who = "promotion 'average'" if recipe.promotion == "average" else f"selection {recipe.selection!r}"
+        alone = " of one candidate" if recipe.population == 1 else ""
+        raise InputError(
+            f"cases {recipe.cases!r} are for selection, and {who}{alone} looks at none: leave it out."
+        )
 
 
 def _method(recipe: Recipe) -> Recipe:
     """SGD is the same loop with population 1 and inherited momentum; the paper's defaults for the others."""
-    if recipe.selection not in SELECTIONS:
-        raise unknown_name("selection", recipe.selection, SELECTIONS)
+    if recipe.selection == GIVEN:
+        raise InputError(
+            "this run's selection was a function, which is not stored: give it again as Recipe(selection=...)."
+        )
     if recipe.selection != "sgd":
         return recipe.replace(population=recipe.population or 4, momentum=recipe.momentum or "reset")
     if recipe.population not in (None, 1):
@@ -90,77 +154,30 @@ def _method(recipe: Recipe) -> Recipe:
     return recipe.replace(population=1, momentum="inherit")
 
 
-def _selection_options(recipe: Recipe) -> Recipe:
-    own = SELECTIONS[recipe.selection].options
-    for option in _OPTIONS:
-        if option not in own and getattr(recipe, option) is not None:
-            takers = [info.name for info in SELECTIONS.values() if option in info.options]
+def _selection_options(recipe: Recipe, task: Task) -> Recipe:
+    """The options that are given, and the defaults of the others."""
+    given = dict(recipe.selection_options)
+    options: dict[str, Any] = {**find(recipe.selection).options, **given}
+    if options.get("on_all_fail") == "random" and task.graded:
+        if given.get("on_all_fail") == "random":
+            raise InputError("on_all_fail 'random' needs 0/1 errors: with graded ones no case is failed.")
+        options["on_all_fail"] = "survive"
+    if "tournament_size" in options:
+        options["tournament_size"] = options["tournament_size"] or recipe.require("population")
+        if options["tournament_size"] > recipe.require("population"):
             raise InputError(
-                f"{option} belongs to {', '.join(takers)}; the selection is {recipe.selection}: leave it out."
+                f"tournament_size {options['tournament_size']} is more than the population of {recipe.population}."
             )
-    filled = {
-        option: default if getattr(recipe, option) is None else getattr(recipe, option)
-        for option, default in own.items()
-    }
-    if "on_all_fail" in own and recipe.case_error == "loss":
-        if recipe.on_all_fail == "random":
-            raise InputError(
-                "on_all_fail 'random' needs 0/1 errors: with case_error 'loss' no case is failed."
-            )
-        filled["on_all_fail"] = "survive"
-    if "tournament_size" in own:
-        filled["tournament_size"] = recipe.tournament_size or recipe.require("population")
-        if filled["tournament_size"] > recipe.require("population"):
-            raise InputError(
-                f"tournament_size {recipe.tournament_size} is more than the population of {recipe.population}."
-            )
-    return recipe.replace(**filled)
+    return recipe.replace(selection_options={key: v for key, v in options.items() if v is not None})
 
 
-def _refuse_unasked(recipe: Recipe) -> None:
-    """Refuse options of a selection that looks at no case, or is never asked; what they are resolved to may stand."""
-    if not SELECTIONS[recipe.selection].asks and recipe.case_error != "correct":
-        raise InputError(
-            f"case_error {recipe.case_error!r} is for selection; {recipe.selection!r} looks at no case: leave it out."
-        )
+def _check_unasked(recipe: Recipe, task: Task) -> None:
+    """Refuse options of a selection that is never asked; what they are resolved to may stand."""
     if recipe.promotion != "average":
         return
-    plain = _selection_options(recipe.replace(case_error="correct", **dict.fromkeys(_OPTIONS)))
-    for name in ("case_error", *_OPTIONS):
-        given = getattr(recipe, name)
-        if given != getattr(plain, name):
+    plain = _selection_options(recipe.replace(selection_options={}), task)
+    for name, value in recipe.selection_options.items():
+        if value != plain.selection_options.get(name):
             raise InputError(
-                f"{name} is for selection, which promotion 'average' does not ask, got {given!r}: leave it out."
+                f"{name} is for selection, which promotion 'average' does not ask, got {value!r}: leave it out."
             )
-
-
-def _training(recipe: Recipe, facts: Facts) -> Recipe:
-    population = recipe.require("population")
-    if population > facts.num_samples // 2:
-        raise InputError(
-            f"population {population} is more than half of the {facts.num_samples} samples: each candidate needs "
-            "at least two."
-        )
-    if recipe.promotion_cases is not None and recipe.promotion_cases > facts.num_samples:
-        raise InputError(
-            f"promotion_cases {recipe.promotion_cases} is more than the {facts.num_samples} training cases: give "
-            "fewer, or leave it out to use all."
-        )
-    augment = facts.dataset.augment if recipe.augment is None else recipe.augment
-    if augment != GIVEN:
-        parse_augment(augment)
-    baseline = facts.dataset.baseline_generations
-    return recipe.replace(
-        batch_size=recipe.batch_size or facts.dataset.batch_size,
-        augment=augment,
-        generations=recipe.generations or (baseline if population == 1 else baseline * (population + 1)),
-    )
-
-
-def _resources(recipe: Recipe, facts: Facts) -> Recipe:
-    precision = recipe.precision
-    if precision == "auto":
-        bfloat16 = facts.gains_from_bfloat16 and native_bfloat16(facts.device)
-        precision = "bfloat16" if bfloat16 else "float32"
-    threads = choose_threads(recipe, facts.multiply_adds, facts.device, facts.workers)
-    return recipe.replace(threads=threads.number, precision=precision)

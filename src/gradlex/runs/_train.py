@@ -2,84 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 from torch import nn
 
+from gradlex.callbacks import Callback, Progress, interactive
 from gradlex.data import Augmentation
+from gradlex.engine import PopulationEngine
+from gradlex.population import Step
 from gradlex.recipe import Recipe
-from gradlex.runs._device import find_device
-from gradlex.runs._execute import Callback, execute
 from gradlex.runs._execution import Execution, Placement
-from gradlex.runs._folder import RunFolder
-from gradlex.runs._given import given_problem, given_recipe
-from gradlex.runs._given_samples import Data
-from gradlex.runs._members import choose_processes, launched, leading
-from gradlex.runs._outcome import Run
-from gradlex.runs._resume import continued, has_checkpoint, refuse_other_data
+from gradlex.runs._launch import launched
+from gradlex.runs._problem import EngineFactory
+from gradlex.runs._run import Run
+from gradlex.runs._source import Given
+from gradlex.runs._start import start
+from gradlex.tasks import Task
 
 
 def train(
     model: nn.Module,
-    data: Data,
+    data: Any,
     recipe: Recipe | None = None,
     *,
-    test: Data | None = None,
-    clean: Data | None = None,
+    test: Any = None,
+    clean: Any = None,
     augment: Augmentation | None = None,
+    task: Task | str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    workers: int = 1,
+    workers: int | Literal["auto"] = 1,
     device: str | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int = 1,
     placement: Placement = "resident",
-    callback: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
+    promotion_steps: Sequence[Step] = (),
+    engine: EngineFactory = PopulationEngine,
+    progress: bool | None = None,
 ) -> Run:
-    """Train a copy of `model` by gradient lexicase selection (or another `recipe.selection`) and return the run.
+    """Train a copy of `model` by gradient lexicase selection, or another `recipe.selection`, and return the run.
 
-    `data` and `test` are (x, y) tensors or arrays, or map-style Datasets; float arrays reach the model as they
-    are, bytes are normalised by their channel statistics. `clean` is a second view of a Dataset that transforms
-    its samples, for selection. `augment` is a function (batch, stream) -> batch, gradlex.data.crop_flip(4) for
-    example.
+    Args:
+        model: Any nn.Module; it stays as it is.
+        data: Training samples: (x, y) as tensors or arrays, a map-style Dataset, or a DataLoader (its dataset and
+            collate function are used). x may be a tuple or dict of tensors: `model(*x)` or `model(**x)`.
+            Float arrays reach the model as they are, bytes are normalized by their channel statistics.
+        recipe: Every number of the run.
+        test: Test samples, in the same form.
+        clean: A second view of a Dataset that transforms its samples, for selection.
+        augment: A function (batch, stream) -> batch, gradlex.data.crop_flip(4) for example.
+        task: What is learnt: an object, or its name (default: classification).
+        out: A run folder to write (default: nothing is written).
+        resume: Continue a run that is in `out` where it stopped; start it if there is none.
+        workers: Processes that train candidates at the same time. More than one needs a script with an
+            `if __name__ == "__main__"` guard. They share the CPUs where the recipe leaves `threads` open; with threads
+            that are named, their number changes no bit.
+        device: Any torch device (default: the accelerator if there is one).
+        evaluate_every: Generations between two evaluations on the test samples (default: about 20 a run).
+        checkpoint_every: Generations between two checkpoints.
+        placement: "offload" keeps waiting candidates on the host where they do not all fit the device.
+        callbacks: What watches the run, and may stop it.
+        promotion_steps: Further steps from the chosen candidates to the next parent, after the recipe's own.
+        engine: Makes what trains the candidates.
+        progress: Show progress (default: in a terminal or notebook).
 
-    `out` is a run folder to write (None: nothing is written); with `resume` a run that is there goes on where it
-    stopped. `workers` processes train candidates at the same time (more than one needs a script with an
-    `if __name__ == "__main__"` guard), and share the processors where the recipe leaves `threads` open; with
-    threads that are named their number changes no bit. `device` is any torch device (None: the accelerator if
-    there is one). `placement="offload"` keeps waiting candidates on the host where they do not all fit the device.
-    `evaluate_every` and `checkpoint_every` are in generations (None: about twenty evaluations), and `callback`
-    is called with the record of every generation.
+    Raises:
+        InputError: A value was refused; nothing was written.
+        RunError: The run failed after it had started; its last checkpoint is kept.
     """
     execution = Execution(
-        workers=workers,
+        workers="auto"
+        if workers == 1 and launched()
+        else workers,  # under torchrun the default asks for nothing
+        device=device,
         evaluate_every=evaluate_every,
         checkpoint_every=checkpoint_every,
         placement=placement,
+        threads_per_worker=not launched(),
     )
-    asked, found = given_recipe(recipe or Recipe(), augment), find_device(device)
-    if launched():  # where one, the default, asks for nothing
-        started = choose_processes("auto" if workers == 1 else workers, asked, found)
-        execution = replace(execution, workers=started.number)
-    folder = None if out is None else RunFolder(Path(out))
-    # The leading process alone has to do with the folder, and its recipe becomes everybody's.
-    goes_on = folder is not None and resume and leading() and folder.holds_run
-    if folder is not None and goes_on:
-        asked = continued(asked, folder)
-    elif folder is not None and leading():
-        folder.refuse_if_taken(resume=resume)
-    problem = given_problem(
-        model,
-        data,
-        asked,
-        clean=clean,
-        test=test,
-        augment=augment,
-        device=found,
-        workers=None if launched() else workers,
-        fresh=folder is None or not has_checkpoint(folder),
+    shown = [Progress()] if (interactive() if progress is None else progress) else []
+    return start(
+        Given(model=model, data=data, test=test, clean=clean, augment=augment, own_task=task),
+        Recipe() if recipe is None else recipe,
+        execution,
+        out=out,
+        resume=resume,
+        callbacks=(*shown, *callbacks),
+        promotion_steps=promotion_steps,
+        engine=engine,
     )
-    if folder is not None and goes_on:
-        refuse_other_data(folder, problem.data)
-    return execute(problem, folder=folder, execution=execution, callback=callback, resume=resume)

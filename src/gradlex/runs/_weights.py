@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import safetensors.torch
@@ -24,16 +25,25 @@ def weights_bytes(model: nn.Module, state: State) -> bytes:
     return safetensors.torch.save(persistent(model, state))
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Give the model the weights of a file; refused, with what differs, unless names and shapes are its own."""
+def load_weights(model: nn.Module, path: Path, *, sha256: str | None = None) -> None:
+    """Give the model the weights of a file; refused, with what differs, unless names and shapes are its own.
+
+    With `sha256` the file must be the one it was when that was written.
+    """
     try:
-        found = safetensors.torch.load_file(path)
+        data = path.read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}.") from error
-    except (SafetensorError, OSError) as error:
+    except (OSError, ValueError) as error:  # the latter: a name that no file system takes
+        raise InputError(f"{path} cannot be read: {error}.") from error
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise InputError(f"{path} is damaged: its checksum is not the one in result.json. Restore the file.")
+    try:
+        found = safetensors.torch.load(data)
+    except SafetensorError as error:
         raise InputError(f"{path} is not a sound safetensors file: {error}.") from error
     wanted = {name: tuple(t.shape) for name, t in persistent(model).items()}
-    given = {name: tuple(t.shape) for name, t in found.items()}
+    given = {name: tuple(found[name].shape) for name in sorted(found)}
     given = {name: shape for name, shape in given.items() if name in wanted or name not in model.state_dict()}
     differences = [
         *(f"{name} is missing" for name in wanted if name not in given),

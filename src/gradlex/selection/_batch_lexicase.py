@@ -7,12 +7,22 @@ one batch it is elitism on the mean error.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
+from annotated_types import Ge
 
 from gradlex.selection._means import least
-from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Trail, pick
-from gradlex.selection._slices import FIRST_SLICE, LARGEST_SLICE, slices
-from gradlex.selection._table import TableErrors
+from gradlex.selection._protocol import (
+    FIRST_SLICE,
+    LARGEST_SLICE,
+    CaseErrors,
+    Choice,
+    Indices,
+    Trail,
+    pick,
+    slices,
+)
 
 
 def batch_lexicase(
@@ -20,8 +30,8 @@ def batch_lexicase(
     errors: CaseErrors,
     rng: np.random.Generator,
     *,
-    case_batch: int = 32,
-    first_slice: int = FIRST_SLICE,
+    case_batch: Annotated[int, Ge(1)] = 32,
+    _first_slice: int = FIRST_SLICE,
 ) -> Choice:
     """Filter the pool batch by batch of `case_batch` cases until one candidate is left."""
     pool = errors.candidates
@@ -29,7 +39,7 @@ def batch_lexicase(
     if len(pool) == 1:
         return trail.choose(int(pool[0]), "only_candidate")
     # Whole batches a slice: both sizes are rounded up to a multiple of the batch.
-    first, largest = (-(-size // case_batch) * case_batch for size in (first_slice, LARGEST_SLICE))
+    first, largest = (-(-size // case_batch) * case_batch for size in (_first_slice, LARGEST_SLICE))
     for part in slices(cases, first, largest):
         table = errors(part, pool)  # (pool, cases)
         alive = np.arange(len(pool))
@@ -45,13 +55,3 @@ def batch_lexicase(
                 return trail.choose(int(pool[alive[0]]), "sole_survivor")
         pool = pool[alive]
     return trail.choose(pick(pool, rng), "exhausted")
-
-
-def batch_lexicase_parents(
-    table: ErrorTable, k: int, rng: np.random.Generator, *, case_batch: int
-) -> Indices:
-    """`k` independent parents from a (candidates, cases) table, each by its own order of cases."""
-    errors = TableErrors(table)
-    orders = (rng.permutation(table.shape[1]) for _ in range(k))
-    chosen = (batch_lexicase(order, errors, rng, case_batch=case_batch, first_slice=1) for order in orders)
-    return np.array([choice.index for choice in chosen], dtype=np.intp)

@@ -12,8 +12,11 @@ Infinite errors are compared before finite ones: a limit in which they outweigh 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Le
 
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, pick
 
@@ -23,7 +26,13 @@ _BLOCK = 1 << 20
 """How many (parent, candidate) or (parent, case) pairs are held at once, at most."""
 
 
-def dalex(cases: Indices, errors: CaseErrors, rng: np.random.Generator, *, sigma: float = 200.0) -> Choice:
+def dalex(
+    cases: Indices,
+    errors: CaseErrors,
+    rng: np.random.Generator,
+    *,
+    sigma: Annotated[float, Ge(0), Le(1e300)] = 200.0,  # beyond it, draws times sigma would overflow
+) -> Choice:
     """The least weighted error over every case, weights drawn anew."""
     pool = errors.candidates
     if len(pool) == 1:
@@ -77,7 +86,7 @@ def _near(sums: Floats, terms: int) -> npt.NDArray[np.bool_]:
     return np.asarray(sums <= sums.min(axis=-1, keepdims=True) * (1 + 4 * terms * np.finfo(np.float64).eps))
 
 
-def dalex_parents(table: ErrorTable, k: int, rng: np.random.Generator, *, sigma: float) -> Indices:
+def dalex_parents(table: ErrorTable, k: int, rng: np.random.Generator, *, sigma: float = 200.0) -> Indices:
     """`k` independent parents from a (candidates, cases) table: one matrix product, then the close ones."""
     values = table.astype(np.float64)
     finite = bool(np.isfinite(values).all())

@@ -6,12 +6,17 @@ the generation: all of its parents are selected on the same one.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated, TypeAlias
 
-from gradlex.selection._lexicase import OnAllFail, lexicase
-from gradlex.selection._packed import lexicase_parents
+import numpy as np
+from annotated_types import Gt, Le
+
+from gradlex.selection._lexicase import Depth, OnAllFail, lexicase
+from gradlex.selection._lexicase_parents import lexicase_parents
 from gradlex.selection._pools import Probabilities, lexicase_probabilities
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices
+
+Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 
 
 def downsampled_lexicase(
@@ -19,9 +24,9 @@ def downsampled_lexicase(
     errors: CaseErrors,
     rng: np.random.Generator,
     *,
-    share: float = 0.1,
+    share: Share = 0.1,
     on_all_fail: OnAllFail = "random",
-    depth: int | None = None,
+    depth: Depth = None,
 ) -> Choice:
     """Lexicase on the first `share` of the order, which is a random sample in a random order."""
     sample = cases[: sample_size(share, len(cases))]
@@ -34,18 +39,41 @@ def sample_size(share: float, cases: int) -> int:
 
 
 def downsampled_lexicase_parents(
-    table: ErrorTable, k: int, rng: np.random.Generator, *, share: float, on_all_fail: OnAllFail
+    table: ErrorTable,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    share: float,
+    on_all_fail: OnAllFail,
+    depth: int | None,
 ) -> Indices:
     """`k` parents on one sample of the cases, as in one generation; each by its own order of the sample."""
     cases = table.shape[1]
     sample = rng.choice(cases, size=sample_size(share, cases), replace=False)
-    return lexicase_parents(table[:, sample], k, rng, on_all_fail=on_all_fail)
+    return lexicase_parents(table[:, sample], k, rng, on_all_fail=on_all_fail, depth=depth)
+
+
+def downsampled_lexicase_draws(
+    table: ErrorTable,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    share: float,
+    on_all_fail: OnAllFail,
+    depth: int | None,
+) -> Indices:
+    """`k` independent parents, each on a sample of its own: lexicase that ends at the sample's size."""
+    return lexicase_parents(table, k, rng, on_all_fail=on_all_fail, depth=_looked_at(table, share, depth))
 
 
 def downsampled_lexicase_probabilities(
-    table: ErrorTable, *, share: float, on_all_fail: OnAllFail
+    table: ErrorTable, *, share: float, on_all_fail: OnAllFail, depth: int | None
 ) -> Probabilities:
     """The chance of each candidate over all samples and orders: lexicase that ends at the sample's size."""
-    cases = table.shape[1]
-    size = sample_size(share, cases)
-    return lexicase_probabilities(table, on_all_fail=on_all_fail, depth=None if size == cases else size)
+    return lexicase_probabilities(table, on_all_fail=on_all_fail, depth=_looked_at(table, share, depth))
+
+
+def _looked_at(table: ErrorTable, share: float, depth: int | None) -> int:
+    """How many cases of an order are looked at, at most."""
+    size = sample_size(share, table.shape[1])
+    return size if depth is None else min(size, depth)

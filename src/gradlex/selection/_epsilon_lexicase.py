@@ -14,12 +14,13 @@ An error that is not finite has no part in the deviation and is never within eps
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
 
-from gradlex.selection._packed import lexicase_parents
+from gradlex.selection._lexicase_parents import lexicase_parents
 from gradlex.selection._pools import (
     Mask,
     Probabilities,
@@ -27,13 +28,25 @@ from gradlex.selection._pools import (
     lexicase_probabilities,
     pool_chances,
 )
-from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Trail, pick
-from gradlex.selection._slices import FIRST_SLICE, slices
-from gradlex.selection._table import TableErrors
+from gradlex.selection._protocol import (
+    FIRST_SLICE,
+    CaseErrors,
+    Choice,
+    ErrorTable,
+    Indices,
+    Trail,
+    pick,
+    slices,
+)
 
 EpsilonMode: TypeAlias = Literal["static", "semi-dynamic", "dynamic"]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ask: TypeAlias = Callable[[Indices, Indices], tuple[Floats, Floats | None]]
+
+_DRAWS = 64
+"""Cases drawn with replacement for many parents at once, before only those are drawn that change a pool."""
+_BLOCK = 1 << 20
+"""How many (parent, candidate) pairs are held at once, at most."""
 
 
 def epsilon_lexicase(
@@ -41,9 +54,9 @@ def epsilon_lexicase(
     errors: CaseErrors,
     rng: np.random.Generator,
     *,
-    epsilon: float | None = None,
+    epsilon: Annotated[float, Ge(0)] | None = None,
     epsilon_mode: EpsilonMode = "semi-dynamic",
-    first_slice: int = FIRST_SLICE,
+    _first_slice: int = FIRST_SLICE,
 ) -> Choice:
     """Keep whoever is within epsilon of the best, case by case (None: the median absolute deviation)."""
 
@@ -58,7 +71,7 @@ def epsilon_lexicase(
         return table[np.isin(everyone, pool)], median_absolute_deviation(table)
 
     everyone = errors.candidates
-    return _choose(cases, everyone, rng, ask, first_slice)
+    return _choose(cases, everyone, rng, ask, _first_slice)
 
 
 def _choose(cases: Indices, pool: Indices, rng: np.random.Generator, ask: Ask, first_slice: int) -> Choice:
@@ -119,20 +132,57 @@ def epsilon_lexicase_parents(
     population, cases = table.shape
     if epsilon_mode == "static":
         return lexicase_parents(_failing(table, epsilon), k, rng)
-    everyone = np.arange(population)
-    errors = TableErrors(table)
+    values = table.astype(np.float64)
     if epsilon_mode == "dynamic" and epsilon is None:
-        drawn = (
-            epsilon_lexicase(rng.permutation(cases), errors, rng, epsilon_mode="dynamic") for _ in range(k)
-        )
-        return np.array([choice.index for choice in drawn], dtype=np.intp)
-    deviations = median_absolute_deviation(table) if epsilon is None else np.full(cases, float(epsilon))
 
-    def ask(part: Indices, pool: Indices) -> tuple[Floats, Floats | None]:
-        return errors(part, pool).astype(np.float64), deviations[part]
+        def ask(part: Indices, pool: Indices) -> tuple[Floats, Floats | None]:
+            return values[np.ix_(pool, part)], None
 
-    chosen = (_choose(rng.permutation(cases), everyone, rng, ask, 4) for _ in range(k))
-    return np.array([choice.index for choice in chosen], dtype=np.intp)
+        everyone = np.arange(population)
+        chosen = (_choose(rng.permutation(cases), everyone, rng, ask, 4) for _ in range(k))
+        return np.array([choice.index for choice in chosen], dtype=np.intp)
+    within = median_absolute_deviation(values) if epsilon is None else np.full(cases, float(epsilon))
+    parents = np.empty(k, dtype=np.intp)
+    block = max(64, _BLOCK // population)
+    for start in range(0, k, block):
+        some = parents[start : start + block]  # a view
+        some[:] = _pick_each(_filtered(values, within, len(some), rng), rng)
+    return parents
+
+
+def _filtered(values: Floats, within: Floats, k: int, rng: np.random.Generator) -> Mask:
+    """`k` pools, (k, candidates), each filtered by its own order of cases to the end, all at once.
+
+    A used case never changes the pool again, so cases may be drawn with replacement; and the next one to change a
+    pool is any of those that can, so that the pools left after some draws get one of these each time.
+    """
+    pools = np.ones((k, len(values)), dtype=bool)
+
+    def narrow(which: Indices, cases: Indices) -> Indices:
+        errors = values[:, cases].T
+        best = np.where(pools[which], errors, np.inf).min(axis=1)
+        pools[which] &= errors <= (best + within[cases])[:, None]
+        return np.asarray(which[pools[which].sum(axis=1) > 1])
+
+    active = np.arange(k if len(values) > 1 else 0)
+    for _ in range(_DRAWS):
+        active = narrow(active, rng.integers(len(within), size=len(active)))
+    while len(active):
+        kinds, kind = np.unique(pools[active], axis=0, return_inverse=True)
+        cases = np.full(len(active), -1)
+        for number, pool in enumerate(kinds):
+            errors, its = values[pool], kind.ravel() == number
+            telling = np.flatnonzero((errors > errors.min(axis=0) + within).any(axis=0))
+            if len(telling):
+                cases[its] = rng.choice(telling, its.sum())
+        active = narrow(active[cases >= 0], cases[cases >= 0])
+    return pools
+
+
+def _pick_each(pools: Mask, rng: np.random.Generator) -> Indices:
+    """One candidate of each pool, uniformly."""
+    nth = rng.integers(pools.sum(axis=1))
+    return np.asarray((pools.cumsum(axis=1) > nth[:, None]).argmax(axis=1))
 
 
 def epsilon_lexicase_probabilities(

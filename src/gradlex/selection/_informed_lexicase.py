@@ -13,13 +13,16 @@ graded errors no case may be solved at all; all distances are then 0, and the sa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
 
-from gradlex.selection._downsampled_lexicase import sample_size
-from gradlex.selection._lexicase import OnAllFail, lexicase
-from gradlex.selection._packed import lexicase_parents
+from gradlex.selection._downsampled_lexicase import Share, sample_size
+from gradlex.selection._lexicase import Depth, OnAllFail, lexicase
+from gradlex.selection._lexicase_parents import lexicase_parents
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, pick
 
 Memory = Mapping[str, npt.NDArray[np.generic]]
@@ -31,10 +34,10 @@ def informed_lexicase(
     errors: CaseErrors,
     rng: np.random.Generator,
     *,
-    share: float = 0.1,
-    refresh: int = 10,
+    share: Share = 0.1,
+    refresh: Annotated[int, Ge(1)] = 10,
     on_all_fail: OnAllFail = "random",
-    depth: int | None = None,
+    depth: Depth = None,
 ) -> Choice:
     """Lexicase on a farthest-first sample of a `share` of the cases."""
     memory = errors.memory
@@ -47,13 +50,7 @@ def informed_lexicase(
     sample = farthest_first(solved, sample_size(share, len(cases)), rng)
     # The order of the cases had no part in the sample, so what it says of the sample's order is random.
     choice = lexicase(cases[np.isin(cases, sample)], errors, rng, on_all_fail=on_all_fail, depth=depth)
-    return Choice(
-        index=choice.index,
-        reason=choice.reason,
-        cases_used=choice.cases_used,
-        survivors=choice.survivors,
-        memory=_older(memory),
-    )
+    return replace(choice, memory=_older(memory))
 
 
 def _older(memory: Memory) -> Memory:
@@ -88,8 +85,15 @@ def farthest_first(solved: Bits, size: int, rng: np.random.Generator) -> Indices
 
 
 def informed_lexicase_parents(
-    table: ErrorTable, k: int, rng: np.random.Generator, *, share: float, refresh: int, on_all_fail: OnAllFail
+    table: ErrorTable,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    share: float,
+    refresh: int,
+    on_all_fail: OnAllFail,
+    depth: int | None,
 ) -> Indices:
     """`k` parents on one informed sample, as in a generation that has just refreshed its distances."""
     sample = farthest_first(solve_vectors(table), sample_size(share, table.shape[1]), rng)
-    return lexicase_parents(table[:, sample], k, rng, on_all_fail=on_all_fail)
+    return lexicase_parents(table[:, sample], k, rng, on_all_fail=on_all_fail, depth=depth)

@@ -7,14 +7,15 @@ remaining is picked at random; under the classic rule they all survive it.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
+from annotated_types import Ge
 
-from gradlex.selection._protocol import CaseErrors, Choice, Indices, Trail, pick
-from gradlex.selection._slices import FIRST_SLICE, slices
+from gradlex.selection._protocol import FIRST_SLICE, CaseErrors, Choice, Indices, Trail, pick, slices
 
 OnAllFail: TypeAlias = Literal["random", "survive"]
+Depth: TypeAlias = Annotated[int, Ge(1)] | None
 
 
 def lexicase(
@@ -23,21 +24,21 @@ def lexicase(
     rng: np.random.Generator,
     *,
     on_all_fail: OnAllFail = "random",
-    depth: int | None = None,
-    first_slice: int = FIRST_SLICE,
+    depth: Depth = None,
+    _first_slice: int = FIRST_SLICE,
 ) -> Choice:
     """Filter the pool case by case until one candidate is left (Algorithm 1, the inner loop).
 
     `on_all_fail="random"` is meant for 0/1 errors: any error above 0 is a failure, so that graded ones, a loss for
     example, would soon end in a random choice. With those use "survive", the classic rule.
-    `depth` ends it after that many cases at most.
-    `first_slice` says how many cases are evaluated at first and never changes the answer.
+    `depth` is how many cases are looked at, at most (None: no limit); one of those left is then picked at random.
+    `_first_slice` is how many cases are evaluated at first, and never changes the answer.
     """
     pool = errors.candidates
     trail = Trail()
     if len(pool) == 1:
         return trail.choose(int(pool[0]), "only_candidate")
-    for part in slices(cases[:depth], first_slice):
+    for part in slices(cases[:depth], _first_slice):
         table = errors(part, pool)  # (pool, cases)
         best = table.min(axis=0)
         start = trail.used

@@ -8,14 +8,19 @@ the power alpha and normalised again: above 1 more pressure, below 1 less. Best 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge
 
 from gradlex.selection._pools import Probabilities
 from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices
 
 
-def plexicase(cases: Indices, errors: CaseErrors, rng: np.random.Generator, *, alpha: float = 1.0) -> Choice:
+def plexicase(
+    cases: Indices, errors: CaseErrors, rng: np.random.Generator, *, alpha: Annotated[float, Ge(0)] = 1.0
+) -> Choice:
     """Draw one candidate by its probability."""
     pool = errors.candidates
     if len(pool) == 1:

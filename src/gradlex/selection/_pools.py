@@ -4,7 +4,7 @@ La Cava, Helmuth, Spector & Moore (2019) define these probabilities; computing t
 general, but for a population of a network's size it is quick. The argument needs one property of a filter:
 a case that was used never changes the pool again. Then every case that changes a pool is still to come,
 and the next one to do so is any of them alike, whatever came before. So probability flows from larger
-pools to smaller ones, and the pools that can be reached are few. Who has the property:
+pools to smaller ones, along steps that can be listed once. Who has the property:
 
 - lexicase, for graded errors too: a case leaves only equals, and equals are never split again;
 - lexicase under the paper's all-fail rule: a used case was solved by somebody, so by all who are left;
@@ -12,12 +12,14 @@ pools to smaller ones, and the pools that can be reached are few. Who has the pr
   only rise, so whoever was within epsilon of it stays so;
 - not dynamic epsilon-lexicase: the deviation within a smaller pool is another one, and may split it;
 - not batch lexicase: a case comes with the others of its batch, and those with it are used up.
+
+The work is bounded: `TooManyPools` says that a table needs more, before the time is spent.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,22 +27,47 @@ import numpy.typing as npt
 from gradlex.selection._lexicase import OnAllFail
 from gradlex.selection._protocol import ErrorTable, Indices
 
-Probabilities = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+Probabilities: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_MOST_WORK = 1 << 26
+"""How many (candidate, case) pairs are looked at for the pools, and again for a depth; about a second."""
+_MOST_FOR_ALL_SUBSETS = 12
+"""Up to so many candidates every subset is a pool: 3^12 steps are listed faster than the reachable ones are found."""
+_NOTHING = 1e-18
+"""A chance too small to change any sum."""
+
+
+class TooManyPools(Exception):
+    """More pools can be reached than are followed: the chances must be estimated."""
+
+
+class _Steps(NamedTuple):
+    """The pools, and the cases that lead from one to a smaller one or end the selection there."""
+
+    members: Mask
+    """(pools, candidates); pool 0 is the whole population."""
+    source: Indices
+    target: Indices
+    cases: Probabilities
+    """How many cases lead from each source to its target."""
+    ending: Probabilities
+    """How many cases end the selection in each pool, because all of it fail them."""
 
 
 def lexicase_probabilities(
     table: ErrorTable, *, on_all_fail: OnAllFail = "survive", depth: int | None = None
 ) -> Probabilities:
     """Lexicase on a checked (candidates, cases) table, after `depth` cases of the order at most."""
-    if on_all_fail == "random":
-        kinds, counts = distinct_columns((table != 0).astype(np.uint8))
-        return pool_chances(lambda pool: kinds[pool] == 0, counts, len(table), depth)
-    kinds, counts = distinct_columns(dense_ranks(table))
+    ends = on_all_fail == "random"
+    ranks = (table != 0).astype(np.uint8) if ends else dense_ranks(table)
+    if len(table) <= _MOST_FOR_ALL_SUBSETS and ranks.max() <= 1:
+        return _flow(_steps_between_subsets(ranks == 0, ends), table.shape[1], depth)
+    kinds, counts = distinct_columns(ranks)
 
     def best(pool: Indices) -> Mask:
-        ranks = kinds[pool]
-        return np.asarray(ranks == ranks.min(axis=0))
+        errors = kinds[pool]
+        return np.asarray(errors == (0 if ends else errors.min(axis=0)))
 
     return pool_chances(best, counts, len(table), depth)
 
@@ -48,67 +75,159 @@ def lexicase_probabilities(
 def pool_chances(
     survivors: Callable[[Indices], Mask], counts: Indices, population: int, depth: int | None = None
 ) -> Probabilities:
-    """The chance of each candidate.
+    """The chances under any filter with the property.
 
-    `survivors(pool)` says who passes, (pool, kinds of case); a case that nobody passes ends the selection.
-    `counts` is how many cases there are of each kind. With `depth`, only that many cases are looked at.
+    `survivors(pool)` says whom of the pool each kind of case leaves, (pool, kinds), nobody where it ends the
+    selection; `counts` how many cases of each kind there are.
     """
-    cases = int(counts.sum())
-    chances = np.zeros(population)
-    start = np.zeros(1 if depth is None else depth + 1)  # by the number of cases used, where it matters
-    start[0] = 1
-    arriving = {np.arange(population).tobytes(): start}
-    waiting = [(-population, np.arange(population).tobytes())]  # the largest first: nothing can join it
-    while waiting:
-        key = heapq.heappop(waiting)[1]
-        pool, arrival = np.frombuffer(key, dtype=np.intp), arriving.pop(key)
-        if len(pool) == 1:
-            chances[pool] += arrival.sum()
-            continue
-        successors, weights = _successors(survivors(pool), counts)
-        staying, each = _leave(arrival, int(weights.sum()), cases)
-        for column, weight in zip(successors.T, weights, strict=True):
-            if not column.any():
-                staying += float(each.sum() * weight)
+    return _flow(_steps_found(survivors, counts, population), int(counts.sum()), depth)
+
+
+def _steps_between_subsets(solved: Mask, ends: bool) -> _Steps:
+    """The steps between all subsets of a few candidates, from (candidates, cases) that are solved or not.
+
+    One axis a candidate, with three places: not in the pool; in it, and fails; in it, and solves. The number of cases
+    for every pool and every part of it that a case leaves comes from the number for every set of solvers, by taking a
+    sum along each axis. A pool's number is the set's complement, so that the whole population is pool 0.
+    """
+    population = len(solved)
+    solvers = (solved.astype(np.intp) << np.arange(population)[:, None]).sum(axis=0)
+    cases = np.bincount(solvers, minlength=1 << population)
+    pool = left = np.zeros(1, dtype=np.intp)
+    for bit in reversed(range(population)):
+        fail, solve = np.moveaxis(cases.reshape(len(pool), 2, -1), 1, 0)
+        cases = np.stack([fail + solve, fail, solve], axis=1).reshape(3 * len(pool), -1)
+        pool = (pool[:, None] + np.array([0, 1, 1]) * (1 << bit)).ravel()
+        left = (left[:, None] + np.array([0, 0, 1]) * (1 << bit)).ravel()
+    everyone = (1 << population) - 1
+    happens = (cases.ravel() > 0) & (pool != left)
+    number, source, target = (
+        cases.ravel()[happens].astype(np.float64),
+        everyone ^ pool[happens],
+        left[happens],
+    )
+    failed = target == 0
+    ending = np.bincount(source[failed], number[failed], minlength=1 << population).astype(np.float64)
+    members = (np.arange(everyone, -1, -1)[:, None] >> np.arange(population)) & 1 == 1
+    return _Steps(
+        members=members,
+        source=source[~failed],
+        target=everyone ^ target[~failed],
+        cases=number[~failed],
+        ending=ending if ends else np.zeros_like(ending),
+    )
+
+
+def _steps_found(survivors: Callable[[Indices], Mask], counts: Indices, population: int) -> _Steps:
+    """The steps between the pools that can be reached, found one pool after another."""
+    everyone = np.arange(population)
+    pools = [everyone]
+    numbers = {everyone.tobytes(): 0}
+    ending: list[int] = []
+    source: list[int] = []
+    target: list[int] = []
+    cases: list[int] = []
+    work = population * len(counts)
+    for number, pool in enumerate(pools):  # which grows as smaller pools are found
+        successors, weights = _successors(survivors(pool), counts) if len(pool) > 1 else _NO_SUCCESSORS
+        ending.append(0)
+        for column, weight in zip(successors.T, weights.tolist(), strict=True):
+            successor = pool[column]
+            if not len(successor):
+                ending[-1] += weight
                 continue
-            successor = pool[column].tobytes()
-            if successor not in arriving:
-                heapq.heappush(waiting, (-int(column.sum()), successor))
-                arriving[successor] = np.zeros_like(each)
-            arriving[successor] += each * weight
-        chances[pool] += staying / len(pool)
-    return chances
+            key = successor.tobytes()
+            if key not in numbers:
+                numbers[key] = len(pools)
+                pools.append(successor)
+                work += len(successor) * len(counts) if len(successor) > 1 else 1
+                if work > _MOST_WORK:
+                    raise TooManyPools
+            source.append(number)
+            target.append(numbers[key])
+            cases.append(weight)
+    members = np.zeros((len(pools), population), dtype=bool)
+    for number, pool in enumerate(pools):
+        members[number, pool] = True
+    return _Steps(
+        members=members,
+        source=np.array(source, dtype=np.intp),
+        target=np.array(target, dtype=np.intp),
+        cases=np.array(cases, dtype=np.float64),
+        ending=np.array(ending, dtype=np.float64),
+    )
 
 
-def _leave(arrival: Probabilities, changing: int, cases: int) -> tuple[float, Probabilities]:
-    """The chance to end in a pool, and to leave it by one given case, when `changing` of them can.
+def _flow(steps: _Steps, cases: int, depth: int | None) -> Probabilities:
+    """The chance of each candidate: that of the pools in which selection ends, shared out in each."""
+    ended = _flow_to_the_end(steps) if depth is None or depth >= cases else _flow_within(steps, cases, depth)
+    return np.asarray((ended / np.maximum(steps.members.sum(axis=1), 1)) @ steps.members)
 
-    Looking at every case, a pool is left for certain if any case can. Looking at few, the chance that the
-    next case does depends on how many are still to come, so it is followed case by case.
+
+def _flow_to_the_end(steps: _Steps) -> Probabilities:
+    """The chance to end in each pool when every case may be looked at: it is left for certain if any case can."""
+    pools = len(steps.members)
+    changing = np.bincount(steps.source, steps.cases, minlength=pools) + steps.ending
+    share = steps.cases / changing[steps.source]
+    sizes = steps.members.sum(axis=1)[steps.source]
+    order = np.argsort(-sizes, kind="stable")  # the largest first: nothing can flow into them any more
+    arriving = np.zeros(pools)
+    arriving[0] = 1
+    for some in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):
+        flow = arriving[steps.source[some]] * share[some]
+        arriving += np.bincount(steps.target[some], flow, minlength=pools)
+    stays = np.divide(steps.ending, changing, out=np.ones(pools), where=changing > 0)
+    return arriving * stays
+
+
+def _flow_within(steps: _Steps, cases: int, depth: int) -> Probabilities:
+    """The chance to end in each pool when `depth` of the cases are looked at, followed case by case.
+
+    The chance that the next case changes the pool depends on how many are still to come.
     """
-    if len(arrival) == 1:
-        return (float(arrival[0]), np.zeros(1)) if changing == 0 else (0.0, arrival / changing)
-    each = np.zeros_like(arrival)
-    here = 0.0
-    for used in range(len(arrival) - 1):
-        here += arrival[used]
-        each[used + 1] = here / (cases - used)
-        here *= max(0, cases - used - changing) / (cases - used)
-    return float(here + arrival[-1]), each
+    pools = len(steps.members)
+    changing = np.bincount(steps.source, steps.cases, minlength=pools) + steps.ending
+    slowest = changing[changing > 0].min(initial=cases) / cases
+    if min(depth, -np.log(_NOTHING) / slowest) * len(steps.source) > _MOST_WORK:
+        raise TooManyPools
+    here, ended = np.zeros(pools), np.zeros(pools)
+    here[0] = 1
+    for used in range(depth):
+        each = here / (cases - used)
+        ended += each * steps.ending
+        here = each * np.maximum(cases - used - changing, 0)
+        here += np.bincount(steps.target, each[steps.source] * steps.cases, minlength=pools)
+        if here[changing > 0].sum() < _NOTHING:
+            break
+    return ended + here
 
 
 def _successors(passing: Mask, counts: Indices) -> tuple[Mask, Indices]:
     """The different pools that the next case can leave, (pool, successors), and by how many cases each."""
     changes = ~passing.all(axis=0)
     passing, counts = passing[:, changes], counts[changes]
-    packed = np.packbits(passing, axis=0)
-    _, first, kind = np.unique(packed, axis=1, return_index=True, return_inverse=True)
+    _, first, kind = np.unique(_keys(passing), return_index=True, return_inverse=True)
     weights = np.bincount(kind.ravel(), weights=counts, minlength=len(first))
     return passing[:, first], weights.astype(np.intp)
 
 
+_NO_SUCCESSORS = np.zeros((1, 0), dtype=bool), np.zeros(0, dtype=np.intp)
+
+
+def _keys(mask: Mask) -> npt.NDArray[np.generic]:
+    """A value for each column of bits, equal where the columns are, that sorts quickly."""
+    rows = np.packbits(mask, axis=0).T
+    width = rows.shape[1] if rows.shape[1] > 8 else 8
+    padded = np.zeros((len(rows), width), dtype=np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    return padded.view(np.uint64 if width == 8 else np.dtype((np.void, width))).ravel()
+
+
 def distinct_columns(table: ErrorTable) -> tuple[ErrorTable, Indices]:
     """The different cases of a (candidates, cases) table and how often each occurs."""
+    if table.dtype == np.uint8 and table.max() <= 1:
+        _, first, counts = np.unique(_keys(table.astype(bool)), return_index=True, return_counts=True)
+        return table[:, first], counts
     columns, counts = np.unique(table, axis=1, return_counts=True)
     return columns, counts
 

@@ -1,14 +1,14 @@
 """What a selection strategy is given and what it returns.
 
 Errors: lower is better, 0 is solved. Tables are (candidates, cases). A strategy is a pure function
-`select(cases, errors, rng) -> Choice`: `cases` is a fresh random order of case indices, `errors` answers
-questions about them, `rng` breaks ties. What it must remember between generations it reads from
-`errors.memory` and returns in `Choice.memory`.
+`select(cases, errors, rng, *, options) -> Choice`: `cases` is a fresh random order of case indices, `errors`
+evaluates them, `rng` breaks ties. What it must remember between generations it reads from `errors.memory` and
+returns in `Choice.memory`. Its options are its keyword-only parameters: their annotations say what is allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ ErrorTable: TypeAlias = npt.NDArray[np.floating | np.integer]
 
 
 class CaseErrors(Protocol):
-    """The errors of one generation's candidates, evaluated only when they are asked for."""
+    """The errors of one generation's candidates, evaluated only when a strategy calls for them."""
 
     @property
     def candidates(self) -> Indices:
@@ -47,7 +47,8 @@ class Choice:
 
     index: int
     reason: str
-    """Why selection ended: sole_survivor, all_failed, exhausted, only_candidate, random, best_mean, ..."""
+    """Why selection ended: sole_survivor, all_failed, exhausted, only_candidate, random, best_mean, ..., or how the
+    weights came about: average, expected (by exact chances), estimated (by estimated ones)."""
     cases_used: int = 0
     """How many cases of the order the decision rests on."""
     survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -90,3 +91,21 @@ class Selection(Protocol):
 def pick(pool: Indices, rng: np.random.Generator) -> int:
     """One of the pool, uniformly."""
     return int(pool[rng.integers(len(pool))])
+
+
+FIRST_SLICE = 32
+LARGEST_SLICE = 1024
+
+
+def slices(cases: Indices, first: int = FIRST_SLICE, largest: int = LARGEST_SLICE) -> Iterator[Indices]:
+    """Cut `cases` into consecutive slices of `first`, twice `first`, ... up to `largest` cases.
+
+    Most selections end within a few cases, so evaluating many at once would be wasteful; those that continue get
+    larger and larger slices, which a CPU or GPU evaluates more efficiently. The sizes are fixed numbers: a network's
+    last bits depend on its batch, so they must not depend on the machine.
+    """
+    start, size = 0, first
+    while start < len(cases):
+        yield cases[start : start + size]
+        start += size
+        size = min(2 * size, largest)

@@ -7,8 +7,10 @@ wins, ties broken at random. The whole population, the default, makes it elitism
 from __future__ import annotations
 
 from math import comb
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from gradlex.errors import InputError
 from gradlex.selection._means import least, levels
@@ -21,7 +23,7 @@ def tournament(
     errors: CaseErrors,
     rng: np.random.Generator,
     *,
-    tournament_size: int | None = None,
+    tournament_size: Annotated[int, Ge(1)] | None = None,
 ) -> Choice:
     """The best of `tournament_size` random entrants (None: everyone) by mean error over every case."""
     pool = errors.candidates

@@ -1,0 +1,12 @@
+from ._callback import Callback as Callback
+from ._callback import LiveRun as LiveRun
+from ._progress import Progress as Progress
+from ._progress import describe as describe
+from ._progress import format_metric as format_metric
+from ._progress import headline as headline
+from ._progress import interactive as interactive
+from ._record import Metrics as Metrics
+from ._record import Record as Record
+from ._record import metrics_from as metrics_from
+from ._record import plain_metrics as plain_metrics
+from ._record import records_from as records_from

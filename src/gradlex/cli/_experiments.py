@@ -1,0 +1,295 @@
+"""gradlex compare, gradlex paper, gradlex report"""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import tyro
+
+from gradlex.errors import InputError, RunError
+from gradlex.experiments import Experiment, Scale, comparison_experiment, paper_experiment
+from gradlex.recipe import Precision
+
+if TYPE_CHECKING:
+    from gradlex.experiments import Resources
+
+Name = Literal["table1", "table2", "table3", "table4", "figure2"]
+
+_SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
+_GRID = ("methods", "populations", "momenta", "seeds", "generations", *_SHARED, "recipe")
+_EXECUTION = ("jobs", "evaluations", "device", "data_dir")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What differs from the experiment's own grid; what is not given leaves it."""
+
+    methods: tuple[str, ...] = ()
+    """Of sgd, sgd-matched, sgd-matched-5e-4, random, tournament, lexicase, average, average-outer-0.5, expected,
+    expected-outer-0.5, survivors, lexicase-survive, epsilon-lexicase, batch-lexicase, swa, branched-average,
+    branched-expected, branched-lexicase, branched-random, varied-lexicase, varied-truncation, varied-random
+    (default: those of the experiment)."""
+    populations: tuple[int, ...] = ()
+    """Population sizes."""
+    momenta: tuple[str, ...] = ()
+    """Optimizer state between generations: none, reset, inherit."""
+    seeds: int | None = None
+    """Number of seeds."""
+    generations: int | None = None
+    """Epochs of the SGD baseline; a population of p has p + 1 times as many generations."""
+    train_size: int | None = None
+    """Train on a stratified part of this many samples."""
+    batch_size: int | None = None
+    """Samples per gradient step."""
+    lr: float | None = None
+    """Initial learning rate."""
+    weight_decay: float | None = None
+    """Weight decay, except for methods with their own."""
+    augment: str | None = None
+    """Augmentation of training batches: none, or crop4 (any padding), flip, cutout8, joined by commas."""
+    width: float | None = None
+    """Scale of the network's hidden layers."""
+    precision: Precision | None = None
+    """bfloat16 autocast or float32."""
+    threads: int | None = None
+    """CPU threads per run (default: 1). They change a network's last bits, so they are part of what a run is."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Any other recipe field, for all runs: optimizer=adamw schedule=constant."""
+
+    def of_grid(self) -> dict[str, Any]:
+        """What `Grid.changed` is given."""
+        for name in self.recipe:
+            if name in _SHARED:
+                raise InputError(f"recipe field {name} has a flag of its own: --{name.replace('_', '-')}.")
+        given = {name: value for name in _SHARED if (value := getattr(self, name)) is not None}
+        return {
+            "methods": self.methods,
+            "populations": self.populations,
+            "momenta": self.momenta,
+            "seeds": self.seeds,
+            "generations": self.generations,
+            "recipe": {**given, **self.recipe},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """How it is carried out."""
+
+    out: Path | None = None
+    """The folder for the runs and the report (default: one under runs/)."""
+    listing: bool = field(default=False, metadata={"flag": "list"})
+    """Only list the runs and how far each has come."""
+    jobs: int | Literal["auto"] = "auto"
+    """Runs at the same time (default: auto, one per CPU or GPU)."""
+    evaluations: int = 10
+    """How often each run is evaluated on the test samples."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ... (default: auto, the accelerator if there is one)."""
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept (default: the user's cache folder)."""
+
+    def check(self) -> None:
+        """Refuse numbers below one, before anything is imported."""
+        for name in ("jobs", "evaluations"):
+            value = getattr(self, name)
+            if value != "auto" and value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value}.")
+
+    def resources(self) -> Resources:
+        """The same for the library."""
+        from gradlex.experiments import Resources
+
+        return Resources(
+            jobs=self.jobs, evaluations=self.evaluations, device=self.device, data_dir=self.data_dir
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Does it help? Compare SGD, SGD of equal cost and selection on your data.
+
+    Rerun the command to continue; finished runs are skipped.
+    """
+
+    dataset: str = "digits"
+    """A name (see gradlex datasets), a .npz archive, or a folder of images."""
+    model: str = "small-cnn"
+    """A name (see gradlex models), module:factory, or timm:NAME."""
+    changes: Changes
+    carried: Carried
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Problem": ("dataset", "model"),
+        "Grid": _GRID,
+        "Execution": _EXECUTION,
+        "Output": ("out", "list"),
+    }
+    examples: ClassVar[str] = """
+        gradlex compare --dataset digits --seeds 1
+        gradlex compare --dataset photos/ --model resnet20 --generations 40
+        gradlex compare --dataset data.npz --model module:factory --list
+    """
+
+    def __call__(self) -> None:
+        """Run it, and print the tables and the verdict."""
+        self.carried.check()
+        _run(
+            comparison_experiment(
+                self.dataset, self.model, out=self.carried.out, command=_typed(), **self.changes.of_grid()
+            ),
+            self.carried,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """Run an experiment of the paper; print it beside the published numbers.
+
+    Rerun the command to continue; finished runs are skipped.
+    """
+
+    experiment: Annotated[Name, tyro.conf.Positional]
+    """table1: architectures and datasets; table2: selection methods; table3: population sizes; table4: momentum;
+    figure2: representations."""
+    scale: Scale = "smoke"
+    """smoke: a minute, offline; small: about three hours on two cores; paper: the paper's setting."""
+    datasets: tuple[str, ...] = ()
+    """Names, .npz archives or folders."""
+    models: tuple[str, ...] = ()
+    """Names, or module:factory."""
+    changes: Changes
+    carried: Carried
+    layers: tuple[str, ...] = ()
+    """Layers to compare (default: the last two stages)."""
+    first: tuple[Path, ...] = ()
+    """Finished runs to compare, instead of running any."""
+    second: tuple[Path, ...] = ()
+    """Finished runs to compare them with."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Grid": ("scale", "datasets", "models", *_GRID),
+        "Figure2": ("layers", "first", "second"),
+        "Execution": _EXECUTION,
+        "Output": ("out", "list"),
+    }
+    examples: ClassVar[str] = """
+        gradlex paper table2
+        gradlex paper table1 --scale small --out results
+        gradlex paper table1 --scale paper --list
+    """
+
+    def __call__(self) -> None:
+        """Run it, and print the tables."""
+        self.carried.check()
+        if self.experiment != "figure2" and (self.first or self.second):
+            raise InputError(f"first and second belong to figure2, not to {self.experiment}: leave them out.")
+        if self.first or self.second:
+            self._compare_finished()
+            return
+        experiment = paper_experiment(
+            self.experiment,
+            self.scale,
+            out=self.carried.out,
+            command=_typed(),
+            layers=self.layers,
+            datasets=self.datasets,
+            models=self.models,
+            **self.changes.of_grid(),
+        )
+        _run(experiment, self.carried)
+
+    def _compare_finished(self) -> None:
+        carried = self.carried
+        other = dataclasses.replace(carried, out=None, device="auto", data_dir=None)
+        if (self.datasets, self.models, self.scale, self.changes, other) != (
+            (),
+            (),
+            "smoke",
+            Changes(),
+            Carried(),
+        ):
+            raise InputError("--first and --second compare finished runs: leave out what says which to run.")
+        from gradlex._console import console
+        from gradlex.report import compare_representations
+
+        written = compare_representations(
+            self.first,
+            self.second,
+            out=carried.out or Path("runs"),
+            layers=self.layers,
+            command=_typed(),
+            device=carried.device,
+            data_dir=carried.data_dir,
+        )
+        text = next(path for path in written if path.suffix == ".txt")
+        console().print(text.read_text(encoding="utf-8"), soft_wrap=True)
+        console().print(f"written: {', '.join(map(str, written))}", soft_wrap=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Make the tables and plots of a folder of experiments again from its runs."""
+
+    root: Annotated[Path, tyro.conf.Positional]
+    """The folder: --out of gradlex paper or gradlex compare."""
+    page: Path | None = None
+    """Also write one page about all of them, such as RESULTS.md."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    examples: ClassVar[str] = "gradlex report results --page RESULTS.md"
+
+    def __call__(self) -> None:
+        """Write them, and print the tables."""
+        from gradlex._console import console, plural
+        from gradlex.experiments import stored_plans
+
+        if self.page is not None and (self.page.is_dir() or not self.page.resolve().parent.is_dir()):
+            raise InputError(
+                f"the page {self.page} cannot be written: it must be a file in a folder that exists."
+            )
+        plans = stored_plans(self.root)
+        from gradlex.report import results_page, text_report, write_report
+
+        out = console()
+        for plan in plans:
+            written = write_report(plan)
+            out.print(text_report(plan, out.width), soft_wrap=True)
+            names = ", ".join(path.name for path in written)
+            out.print(f"{plural(len(written), 'file')} written: {names}", soft_wrap=True)
+        if self.page is not None:
+            self.page.write_text(results_page(self.root, self.page), encoding="utf-8", newline="\n")
+            out.print(f"page: {self.page}", soft_wrap=True)
+
+
+def _run(experiment: Experiment, carried: Carried) -> None:
+    """List the experiment, or run and report it; what failed is named at the end."""
+    if carried.listing:
+        from gradlex.cli._listing import print_runs
+        from gradlex.experiments import list_experiment
+
+        print_runs(list_experiment(experiment, carried.resources()), experiment.root)
+        return
+    from gradlex._console import console, plural
+    from gradlex.report import run_and_report
+
+    report = run_and_report(experiment, carried.resources())
+    out = console()
+    if report.runs:
+        out.print(report.text(out.width), soft_wrap=True)
+        names = ", ".join(path.name for path in report.files)
+        out.print(f"written into {report.folder}: {names}", soft_wrap=True)
+    if report.failures:
+        lines = "\n".join(f"  {failure.job.title}: {failure.reason}" for failure in report.failures)
+        raise RunError(f"{len(report.failures)} of {plural(len(report.plan.runs), 'run')} failed:\n{lines}")
+
+
+def _typed() -> str:
+    """The command as it was typed, to be typed again."""
+    return shlex.join(["gradlex", *sys.argv[1:]])

@@ -1,0 +1,12 @@
+from ._context import seeded as seeded
+from ._data_parallel import DataParallel as DataParallel
+from ._distributed import DistributedTeam as DistributedTeam
+from ._distributed import check_even as check_even
+from ._engine import LazyErrors as LazyErrors
+from ._engine import PopulationEngine as PopulationEngine
+from ._engine import TrainedCandidates as TrainedCandidates
+from ._recalibration import recalibrated as recalibrated
+from ._team import Serial as Serial
+from ._team import Team as Team
+from ._worker import Candidate as Candidate
+from ._worker import Worker as Worker

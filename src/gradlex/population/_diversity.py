@@ -1,0 +1,83 @@
+"""How different the candidates of a generation are: in their weights, and in the cases they solve.
+
+Weights are compared by sketches: a candidate's movement from its parent, with random signs, summed into 256 numbers
+(AMS sketch, Alon, Matias & Szegedy 1996). Distances between sketches estimate those between weights within about a
+tenth, and travel between processes where whole networks would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:  # Algorithm 1 and its imports need no torch
+    import torch
+    from torch import Tensor
+
+    from gradlex.population._parent import State
+
+SKETCH = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diversity:
+    """Of one generation's candidates; None where it takes two of them, or there is nothing to tell it by."""
+
+    movement: float | None = None
+    """How far candidates moved from their parent, in mean: of their trained weights, relative to the parent's norm."""
+    spread: float | None = None
+    """The mean distance between two candidates, relative to their movement: 0 alike, 1.41 in unrelated directions."""
+    disagreement: float | None = None
+    """The share of cases seen by selection that one of two candidates solves and the other does not."""
+
+
+def sketch(state: State, parent: State, names: Sequence[str]) -> npt.NDArray[np.float32]:
+    """The sketch of a candidate's movement, and before it the parent's norm: (1 + SKETCH,)."""
+    import torch  # noqa: PLC0415
+
+    found: Tensor | None = None
+    norm: Tensor | None = None
+    for place, name in enumerate(names):
+        start = parent[name].to(state[name].device)
+        delta = (state[name] - start).flatten()
+        if delta.is_complex():
+            delta = torch.view_as_real(delta).flatten()
+        signed = delta.float() * _signs(len(delta), place, delta.device)
+        padded = torch.nn.functional.pad(signed, (0, -len(signed) % SKETCH)).view(-1, SKETCH).sum(dim=0)
+        squared = start.abs().float().square().sum()
+        found = padded if found is None else found + padded
+        norm = squared if norm is None else norm + squared
+    if found is None or norm is None:
+        return np.zeros(1 + SKETCH, dtype=np.float32)
+    return np.asarray(torch.cat([norm.sqrt().view(1), found]).cpu().numpy(), dtype=np.float32)
+
+
+def _signs(count: int, place: int, device: torch.device) -> Tensor:
+    """+1 or -1 for each element of the tensor at this place, as good as random: (count,).
+
+    Multiplication alone would repeat them, and neighbours of a structured movement would cancel out: the bits are mixed
+    as by Wellons' lowbias32.
+    """
+    import torch  # noqa: PLC0415
+
+    bits = torch.arange(count, device=device) + 0x9E3779B1 * (place + 1)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        bits = bits & 0xFFFFFFFF
+        bits = (bits ^ (bits >> shift)) * factor
+    return (bits >> 31 & 1) * 2 - 1
+
+
+def weight_diversity(sketches: npt.NDArray[np.float32]) -> tuple[float | None, float | None]:
+    """The movement and the spread that (candidates, 1 + SKETCH) sketches tell."""
+    if not len(sketches) or not np.isfinite(sketches).all():
+        return None, None
+    moved = sketches[:, 1:].astype(np.float64)
+    lengths = np.linalg.norm(moved, axis=1)
+    movement = float(lengths.mean() / sketches[0, 0]) if sketches[0, 0] > 0 else None
+    pairs = [float(np.linalg.norm(moved[i] - moved[j])) for i, j in combinations(range(len(moved)), 2)]
+    return movement, float(np.mean(pairs) / lengths.mean()) if pairs and lengths.mean() > 0 else None

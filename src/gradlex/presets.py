@@ -1,0 +1,62 @@
+"""Presets: recipes that have a name. They are sets of a Recipe's fields, and what is stored is the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from gradlex.errors import unknown_name
+
+Name: TypeAlias = Literal["paper", "branched"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """One recipe that has a name."""
+
+    sentence: str
+    """What it does, in a few words."""
+    fields: Mapping[str, Any]
+    """The recipe's fields that it sets; the others have their defaults."""
+
+
+PRESETS: Mapping[Name, Preset] = MappingProxyType(
+    {
+        # Population and momentum are left open, so that --selection sgd makes it the paper's baseline.
+        "paper": Preset(
+            sentence="gradient lexicase selection as in Ding & Spector 2022, which is the default",
+            fields=MappingProxyType(
+                {
+                    "optimizer": "sgd",
+                    "lr": 0.1,
+                    "schedule": "cosine",
+                    "weight_decay": 1e-4,
+                    "branch_at": 0.0,
+                    "tail": "continue",
+                    "tail_mean": False,
+                    "selection": "lexicase",
+                    "parts": "disjoint",
+                    "cases": "clean",
+                    "promotion": "winner",
+                }
+            ),
+        ),
+        "branched": Preset(
+            sentence="one network for three quarters of the generations, then the average of the candidates at a "
+            "constant learning rate; the final model is the mean of the parents since",
+            fields=MappingProxyType(
+                {"branch_at": 0.75, "tail": "constant", "tail_mean": True, "promotion": "average"}
+            ),
+        ),
+    }
+)
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of this name."""
+    for known, preset in PRESETS.items():
+        if known == name:
+            return preset
+    raise unknown_name("preset", name, PRESETS)

@@ -1,0 +1,157 @@
+"""Probe: what showing a few samples to a model tells about it, once, before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.flop_counter import FlopCounterMode
+
+from gradlex.data import Samples, call, layout_hint
+from gradlex.errors import InputError
+from gradlex.population import capture, channels_last, copy, install
+from gradlex.runs._resources import native_bfloat16
+from gradlex.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What two samples tell about a model."""
+
+    outputs: Any
+    """Its outputs for them, on the host."""
+    multiply_adds: float
+    """For one sample."""
+    channels_last: bool
+    """Whether it takes images, and weights, in that memory format."""
+    bfloat16: bool
+    """Whether the device and the model can compute in that autocast."""
+
+
+def probe(model: nn.Module, samples: Samples, task: Task, device: torch.device) -> Probe:
+    """Show the model two samples; the modes of its layers, evaluation or training, stay as they are."""
+    inputs, targets = tree_map(
+        lambda tensor: tensor.to(device), samples.clean(np.arange(min(2, len(samples))))
+    )
+    # A clone, since images of one channel count as contiguous in both formats.
+    inputs = tree_map(lambda tensor: tensor.clone(memory_format=torch.contiguous_format), inputs)
+    modes = {layer: layer.training for layer in model.modules()}
+    try:
+        model.eval()
+        outputs, multiply_adds = _answer(model, inputs, len(tree_leaves(targets)[0]))
+        task.check(inputs, targets if samples.targets is None else samples.targets, outputs)
+        _check_task(task, outputs, targets)
+        _check_merging(model)
+        return Probe(
+            outputs=tree_map(lambda tensor: tensor.cpu(), outputs),
+            multiply_adds=multiply_adds,
+            channels_last=takes_channels_last(model, inputs),
+            bfloat16=native_bfloat16(device) and _takes_bfloat16(model, inputs, device),
+        )
+    finally:
+        for layer, training in modes.items():
+            layer.training = training
+
+
+def check_takes(model: nn.Module, samples: Samples, what: str, device: torch.device) -> None:
+    """Refuse samples that the model cannot take; it is in the mode it was in afterwards."""
+    inputs = tree_map(lambda tensor: tensor.to(device), samples.clean(np.arange(1))[0])
+    modes = {layer: layer.training for layer in model.modules()}
+    try:
+        _answer(model.eval(), inputs, 1, what=what)
+    finally:
+        for layer, training in modes.items():
+            layer.training = training
+
+
+def _answer(model: nn.Module, inputs: Any, count: int, what: str = "inputs") -> tuple[Any, float]:
+    """The model's outputs, and its multiply-adds for one sample."""
+    try:
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            outputs = call(model, inputs)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a model of the user's may raise
+        shapes = ", ".join(f"{tuple(tensor.shape)} {tensor.dtype}" for tensor in tree_leaves(inputs))
+        hint = layout_hint(inputs)
+        raise InputError(
+            f"the model cannot take {what} of shape and type {shapes}: {type(error).__name__}: {error}"
+            f"{f'. {hint}' if hint else ''}"
+        ) from error
+    first = tree_leaves(outputs)
+    if first and isinstance(first[0], Tensor) and (first[0].ndim == 0 or len(first[0]) != count):
+        raise InputError(
+            f"the model must return one output per sample, got {tuple(first[0].shape)} for {count} samples."
+        )
+    if not any(p.requires_grad for p in model.parameters()):
+        raise InputError("the model has no trainable parameter.")
+    return outputs, counter.get_total_flops() / 2 / count
+
+
+def _check_task(task: Task, outputs: Any, targets: Any) -> None:
+    """Refuse a task whose loss is no single number, whose errors are not one a case, or whose metrics are others."""
+    count = len(tree_leaves(targets)[0])
+    loss, errors = task.loss(outputs, targets), task.errors(outputs, targets)
+    if not isinstance(loss, Tensor) or loss.ndim != 0:
+        raise InputError(f"the task's loss must be one number, the mean of the batch, got {_shape(loss)}.")
+    if not isinstance(errors, Tensor) or errors.shape != (count,):
+        raise InputError(f"the task's errors must be one number per case, ({count},), got {_shape(errors)}.")
+    wanted, found = [measure.name for measure in task.measures], list(task.metrics([(outputs, targets)]))
+    if not wanted or set(wanted) != set(found):
+        raise InputError(
+            f"the task's metrics must be those its measures name ({', '.join(wanted) or 'at least one'}), got "
+            f"{', '.join(map(str, found)) or 'none'}."
+        )
+
+
+def _shape(given: Any) -> str:
+    return str(tuple(given.shape)) if isinstance(given, Tensor) else type(given).__name__
+
+
+def takes_channels_last(model: nn.Module, inputs: Any) -> bool:
+    """Whether the model computes images in that memory format: one with `view` does not. It is left as it was."""
+    images = any(tensor.ndim == 4 for tensor in tree_leaves(inputs))
+
+    def formatted(tensor: Tensor) -> Tensor:
+        return tensor.clone(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+
+    return not images or _computes(model, lambda: call(channels_last(model), tree_map(formatted, inputs)))
+
+
+def _takes_bfloat16(model: nn.Module, inputs: Any, device: torch.device) -> bool:
+    with torch.autocast(device.type, dtype=torch.bfloat16):
+        return _computes(model, lambda: call(model, inputs))
+
+
+def _computes(model: nn.Module, compute: Callable[[], object]) -> bool:
+    """Whether this raises nothing; the model has taken the same inputs before, so nothing else can be wrong."""
+    before = capture(model)
+    install(model, copy(before))
+    try:
+        with torch.no_grad():
+            compute()
+    except (RuntimeError, TypeError, ValueError, AssertionError):  # torch's words, and a model's own checks
+        return False
+    finally:
+        install(model, before)
+    return True
+
+
+def _check_merging(model: nn.Module) -> None:
+    """Refuse a model whose switch to evaluation changes its parameters: candidates are swapped in and out of it."""
+    if all(type(layer).train is nn.Module.train for layer in model.modules()):
+        return
+    model.train()
+    before = copy(capture(model))
+    model.eval()
+    for name, tensor in capture(model).items():
+        if not torch.equal(tensor, before[name]):
+            raise InputError(
+                f"switching the model to evaluation changes its {name}, so candidates cannot be swapped in and out: "
+                "have it leave its weights alone (merge_weights=False for LoRA that merges, for example)."
+            )

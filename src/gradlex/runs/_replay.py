@@ -1,0 +1,57 @@
+"""Replay: the settings that a run with variation found, as a schedule that SGD alone can follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gradlex.callbacks import Record
+from gradlex.errors import InputError
+from gradlex.recipe import GIVEN, Recipe
+from gradlex.runs._stored_run import stored_run
+
+
+def replay_recipe(path: Path | str) -> Recipe:
+    """SGD with the learning rate, weight decay and augmentation that each parent of a run was trained with.
+
+    A parent that is a mean of candidates counts as the one with the largest weight. What the final model is, the last
+    parent or a mean, stays as it was.
+    """
+    run = stored_run(path)
+    recipe = run.recipe
+    if not recipe.vary:
+        raise InputError(f"{path} has no settings to replay: its candidates did not vary (--vary).")
+    if run.result is None:
+        raise InputError(f"{path} is not finished: resume it first.")
+    found = [_setting(record, recipe) for record in run.generations]
+    names = ("lr", *(key for key in recipe.vary if key != "lr"))
+    return Recipe(
+        **{
+            name: getattr(recipe, name)
+            for name in (
+                *("dataset", "train_size", "test_fraction", "image_size", "augment", "task", "task_options"),
+                *("model", "width", "init_from", "batch_size", "steps_per_generation", "generations"),
+                *(
+                    "optimizer",
+                    "optimizer_options",
+                    "lr",
+                    "schedule",
+                    "weight_decay",
+                    "branch_at",
+                    "tail_mean",
+                ),
+                *("recalibrate_final", "ema", "seed", "threads", "precision", "compile", "deterministic"),
+            )
+        },
+        selection="sgd",
+        timeline={name: [setting[name] for setting in found] for name in names},
+    )
+
+
+def _setting(record: Record, recipe: Recipe) -> dict[str, Any]:
+    own = record.settings[record.selected] if record.settings else {}
+    return {
+        "lr": record.lr * own.get("lr", 1.0),
+        "weight_decay": own.get("weight_decay", recipe.weight_decay),
+        "augment": own.get("augment", None if recipe.augment == GIVEN else recipe.augment),
+    }

@@ -1,0 +1,259 @@
+"""Source: where a run's model and data come from.
+
+`Named` builds and loads what the recipe names, as the command does; `Given` takes an nn.Module and arrays, tensors or a
+Dataset, as `gradlex.train` does. Neither resolves anything: that is `make_problem`'s.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from gradlex.data import (
+    OWN,
+    Arrays,
+    ArraySamples,
+    Augmentation,
+    DatasetInfo,
+    Normalization,
+    Samples,
+    dataset_info,
+    fingerprint,
+    is_folder,
+    load,
+    make_samples,
+)
+from gradlex.engine import seeded
+from gradlex.errors import InputError, unknown_name
+from gradlex.models import MODELS, build
+from gradlex.randomness import torch_seed
+from gradlex.recipe import GIVEN, Recipe
+from gradlex.tasks import Task, checked_task, make_task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What a source provides, on the host."""
+
+    model: nn.Module
+    train: Samples
+    test: Samples | None
+    data: dict[str, Any]
+    """What recipe.json says of the data: fingerprint, sizes, classes, normalization."""
+    normalization: Normalization | None
+    info: DatasetInfo
+    """The settings for what the recipe leaves open."""
+    gains_from_bfloat16: bool
+    fields: dict[str, Any] = field(default_factory=dict)
+    """What the data decides of the recipe."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about the data."""
+
+
+class Source(Protocol):
+    """Where a run's model and data come from."""
+
+    def marked(self, recipe: Recipe) -> Recipe:
+        """The recipe as this source has it; refused where they contradict each other."""
+        ...
+
+    def task(self, recipe: Recipe) -> Task:
+        """What is learnt."""
+        ...
+
+    @property
+    def augment(self) -> Augmentation | None:
+        """An augmentation that was passed in as an object."""
+        ...
+
+    def load(self, recipe: Recipe) -> Material:
+        """Model and samples."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """The dataset and the model by the recipe's names."""
+
+    data_dir: Path | None = None
+    """Where downloaded datasets are kept (default: the user's cache folder)."""
+    download: bool = True
+    arrays: Arrays | None = None
+    """The recipe's data where it has been loaded already."""
+
+    @property
+    def augment(self) -> None:
+        """None: augmentations have names here too."""
+
+    def marked(self, recipe: Recipe) -> Recipe:
+        """The recipe itself; refused where it stands for objects, or names no model."""
+        if GIVEN in (recipe.dataset, recipe.model, recipe.augment, recipe.task):
+            raise InputError(
+                "this run was started from the library with objects of its own, which are not stored: "
+                "call gradlex.train with the same model and data."
+            )
+        if ":" not in recipe.model and recipe.model not in MODELS:
+            raise unknown_name("model", recipe.model, MODELS)
+        return recipe
+
+    def task(self, recipe: Recipe) -> Task:
+        """The task that the recipe names."""
+        return make_task(recipe.task, recipe.task_options)
+
+    def load(self, recipe: Recipe) -> Material:
+        """Load the data and build the model with its initial weights; writes nothing but downloads."""
+        arrays = self.arrays or load(recipe, self.data_dir, download=self.download)
+        normalization = Normalization.of(arrays.x_train)
+        test = None
+        if arrays.x_test is not None and arrays.y_test is not None:
+            test = array_samples(arrays.x_test, arrays.y_test, normalization)
+        size = arrays.input_shape[-1] if is_folder(recipe.dataset) else None
+        return Material(
+            model=build_model(recipe, arrays.input_shape, arrays.num_classes),
+            train=array_samples(arrays.x_train, arrays.y_train, normalization),
+            test=test,
+            data={
+                "fingerprint": arrays.fingerprint(),
+                "test_fingerprint": arrays.test_fingerprint(),
+                "train_samples": len(arrays.y_train),
+                "test_samples": 0 if arrays.y_test is None else len(arrays.y_test),
+                "input_shape": list(arrays.input_shape),
+                "num_classes": arrays.num_classes,
+                "class_names": arrays.class_names,
+                "normalization": asdict(normalization),
+            },
+            normalization=normalization,
+            info=dataset_info(recipe.dataset),
+            gains_from_bfloat16=recipe.model not in MODELS or MODELS[recipe.model].gains_from_bfloat16,
+            fields={"test_fraction": arrays.test_fraction, "image_size": size},
+            notes=arrays.notes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A model and data that were passed in as objects. The caller's model stays as it is: a copy is trained."""
+
+    model: nn.Module
+    data: Any
+    test: Any = None
+    clean: Any = None
+    augment: Augmentation | None = None
+    own_task: Task | str | None = None
+
+    def marked(self, recipe: Recipe) -> Recipe:
+        """The recipe with what is passed in as an object marked as given; refused where it names something else."""
+        if not isinstance(recipe, Recipe):
+            raise InputError(f"recipe must be a gradlex.Recipe, got {type(recipe).__name__}.")
+        for name in ("model", "dataset"):
+            if getattr(recipe, name) not in (GIVEN, getattr(Recipe(), name)):
+                raise InputError(
+                    f"{name} {getattr(recipe, name)!r} in the recipe is for the command: here what is passed in is "
+                    "trained, so leave it out."
+                )
+        for name in ("train_size", "test_fraction", "image_size"):
+            if getattr(recipe, name) is not None:
+                raise InputError(
+                    f"{name} belongs to data by name, got {getattr(recipe, name)}: pass exactly the samples to use."
+                )
+        if recipe.width != 1.0:
+            raise InputError(
+                f"width belongs to a model by name, got {recipe.width}: pass exactly the model to use."
+            )
+        if self.augment is not None and recipe.augment not in (None, GIVEN):
+            raise InputError(
+                f"augment is given twice: as a callable and as {recipe.augment!r} in the recipe."
+            )
+        if self.own_task is not None and recipe.task not in (Recipe().task, GIVEN, self.own_task):
+            raise InputError(f"the task is given twice: as task= and as {recipe.task!r} in the recipe.")
+        task = recipe.task
+        if self.own_task is not None:
+            task = self.own_task if isinstance(self.own_task, str) else GIVEN
+        augment = recipe.augment if self.augment is None else GIVEN
+        return recipe.replace(dataset=GIVEN, model=GIVEN, augment=augment, task=task)
+
+    def task(self, recipe: Recipe) -> Task:
+        """The task object, or the one that the recipe names."""
+        if self.own_task is not None and not isinstance(self.own_task, str):
+            if recipe.task_options:
+                raise InputError("task_options are for a task by name: give the task object its own.")
+            return checked_task(self.own_task)
+        if recipe.task == GIVEN:
+            raise InputError("this run's task was an object, which is not stored: give it again as task=...")
+        return make_task(recipe.task, recipe.task_options)
+
+    def load(self, recipe: Recipe) -> Material:
+        """Check and combine what was passed in."""
+        train, normalization = make_samples(self.data, clean=self.clean, augment=self.augment)
+        test = None if self.test is None else make_samples(self.test, normalization=normalization)[0]
+        return Material(
+            model=_copied(self.model),
+            train=train,
+            test=test,
+            data={
+                "fingerprint": fingerprint(self.data, self.test),
+                "train_samples": len(train),
+                "test_samples": 0 if test is None else len(test),
+                "normalization": None if normalization is None else asdict(normalization),
+            },
+            normalization=normalization,
+            info=OWN,
+            gains_from_bfloat16=True,
+        )
+
+
+def build_model(recipe: Recipe, shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """The recipe's model for samples of this shape, with its initial weights."""
+    images = len(shape) == 3
+    info = MODELS.get(recipe.model)
+    if info is not None and info.smallest_image and not images:
+        raise InputError(f"{recipe.model} needs images; this data has {shape[0]} plain features: use mlp.")
+    flat = info is not None and not info.smallest_image
+    with seeded(torch_seed(recipe.seed, "initialisation"), torch.device("cpu")):
+        try:
+            return build(
+                recipe.model,
+                num_classes=num_classes,
+                in_channels=math.prod(shape) if flat else shape[0],
+                image_size=min(shape[1:]) if images else None,
+                width=recipe.width,
+            )
+        except (MemoryError, RuntimeError, TypeError, OverflowError) as error:  # torch's words for too large
+            if info is None:  # a model of the user's, which says itself what is wrong
+                raise
+            raise InputError(
+                f"{recipe.model} of width {recipe.width:g} is too large to be made here: choose a smaller width."
+            ) from error
+
+
+def array_samples(x: Any, y: Any, normalization: Normalization) -> ArraySamples:
+    """Samples of a dataset's arrays, images as networks see them: (N, channels, height, width)."""
+    inputs = torch.from_numpy(x)
+    return ArraySamples(
+        inputs.permute(0, 3, 1, 2) if inputs.ndim == 4 else inputs,
+        torch.from_numpy(y),
+        normalization=normalization,
+    )
+
+
+def _copied(model: Any) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"model must be an nn.Module, got {model!r:.80}: gradlex.models.build makes one by its name."
+        )
+    try:
+        own = copy.deepcopy(model)
+    except Exception as error:  # torch's words for a tensor that is computed, or a user's for anything
+        raise InputError(f"the model cannot be copied: {type(error).__name__}: {error}") from error
+    if not all(parameter.is_leaf for parameter in own.parameters()):
+        raise InputError(
+            f"a copy of the model ({type(model).__name__}) has parameters that cannot be trained: give it before "
+            "torch.jit.script or whatever made it so, or use Recipe(compile=True)."
+        )
+    return own

@@ -1,0 +1,164 @@
+"""Names are data: whatever a dataset, a model or a layer is called, it comes out as text."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from gradlex.report import Table, draw_figure2, gather, results_page, text_report, write_report
+from gradlex.report._format import plain
+from gradlex.report._plots import curves, save_figure
+from gradlex.report._table import markdown_text
+
+SGD = [68.11, 67.42, 68.30]
+LEXICASE = [70.31, 69.88, 70.62]
+
+NAMES = [
+    r"a$b$ c_d_ & e|f <g> \h",
+    "_hidden",
+    "100% #1 {x} ~ ^",
+    "two\nlines\ttab\x1b[31m\x00",
+    "caf\udce9.npz",
+    "**bold** `code` [link](http://x) ![image](y) &lt; <b>",
+    "$x^2$",
+    "\\alpha$",
+    "--- -- -",
+    "]]> <!-- -->",
+]
+
+
+def rendered(markdown):
+    """The text that a reader of the page sees."""
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(markdown)
+    inline = [child for token in tokens for child in token.children or ()]
+    assert {child.type for child in inline} <= {
+        *("text", "softbreak", "strong_open", "strong_close", "text_special", "image", "code_inline")
+    }
+    return "".join(child.content for child in inline)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_of_a_report_shows_the_name_as_text(experiment, name):
+    dataset = name.replace("/", "")
+    plan = experiment("compare", {"sgd": SGD, "lexicase": LEXICASE}, dataset=dataset, model=name)
+    shown = str(gather(plan).settings[0])
+    assert shown.startswith(plain(name))
+    for path in write_report(plan):
+        if path.suffix == ".svg":
+            ET.parse(path)
+        elif path.suffix == ".md":
+            assert shown in rendered(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".txt":
+            text = path.read_text(encoding="utf-8")
+            assert " ".join(shown.split()) in " ".join(text.split())
+            assert all(character.isprintable() or character == "\n" for character in text)
+    page = results_page(plan.root, plan.root.parent / "RESULTS.md")
+    page.encode("utf-8")
+    assert shown in rendered(page)
+
+
+def test_dollar_signs_are_drawn_as_they_are(experiment, tmp_path):
+    plan = experiment("compare", {"sgd": SGD}, dataset="$x^2$", model="$\\frac$")
+    figures = []
+
+    def draw():
+        figures.append(curves(gather(plan)))
+        return figures[0]
+
+    save_figure(draw, tmp_path / "drawn")  # an unknown command of mathematics would raise
+    title = figures[0].axes[0]._left_title
+    assert title.get_text() == "$\\frac$ on $x^2$, n = 3 seeds"
+    assert title.get_parse_math() is False
+
+
+@given(st.text(alphabet=st.sampled_from(r"ab_*`~$<>&#!|[](){}\: -"), min_size=1).map(str.strip).filter(bool))
+def test_a_cell_of_a_markdown_table_shows_its_text(name):
+    table = Table(title="A title", columns=("name", "value"), rows=((name, "1"),))
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(table.markdown())
+    cells = [token for before, token in itertools.pairwise(tokens) if before.type == "td_open"]
+    children = cells[0].children
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children) == name
+
+
+@given(st.text())
+def test_plain_text_is_one_line_that_every_encoding_of_unicode_holds(text):
+    shown = plain(text)
+    assert shown.isprintable()
+    shown.encode("utf-8")
+    if text.isprintable():
+        assert shown == text
+
+
+def test_an_error_message_in_markdown_is_text():
+    assert markdown_text("<class 'x'> a & b < c &amp; p<0.001") == (
+        "&lt;class 'x'> a & b < c &amp;amp; p<0.001"
+    )
+
+
+def test_a_latex_cell_that_begins_with_a_bracket_is_no_option_of_the_row_above():
+    table = Table(title="x", columns=("a", "b"), rows=(("one", "1"), ("[2cm]", "2"), ("*", "--first")))
+    assert "{[}2cm] & 2" in table.latex()
+    assert "{*} & -{}-first" in table.latex()
+
+
+def test_a_failure_with_lines_and_control_characters_is_one_line(experiment):
+    plan = experiment(
+        "compare",
+        {"sgd": SGD, "lexicase": [70.0, None]},
+        failures={"compare-lexicase-seed1": "it broke:\n  here \x1b[31m<b>_x_"},
+    )
+    text = " ".join(text_report(plan).split())
+    assert "failed: it broke: here \\x1b[31m<b>_x_)." in text
+
+
+def test_folders_whose_names_are_not_utf_8_are_reported(experiment, tmp_path):
+    plan = experiment("compare", {"sgd": SGD, "lexicase": LEXICASE})
+    root = tmp_path / os.fsdecode(b"caf\xe9 `x`")
+    try:
+        shutil.copytree(plan.root, root)
+    except OSError:
+        pytest.skip("this file system takes only UTF-8 names")
+    page = results_page(root, tmp_path / "RESULTS.md")
+    page.encode("utf-8")
+    assert "(caf%E9%20%60x%60/compare-curves.svg)" in page
+
+
+def test_figure_2_shows_layers_and_sets_of_any_name(experiment, tmp_path):
+    plan = experiment("figure2", {"sgd": [68.0], "lexicase": [70.0]})
+    runs = [plan.path(planned) for planned in plan.runs]
+    layer = "$a_1$ <b>&|"
+    for seed, run in enumerate(runs):
+        values = np.random.default_rng(seed).normal(size=(5, 7)).clip(min=0).astype(np.float32)
+        np.savez(run / "activations.npz", **{layer: values, "model.safetensors": np.array("")})
+    groups = {"_first $x": runs[:1], "second\n\udce9": runs[1:]}
+    for path in draw_figure2(groups, tmp_path / "drawn", notes=["by \x1b\udce9"]):
+        if path.suffix == ".svg":
+            ET.parse(path)
+        elif path.suffix == ".md":
+            text = rendered(path.read_text(encoding="utf-8"))
+            assert layer in text
+            assert "_first $x" in text
+            assert "second\\n\\udce9 minus _first $x" in text
+
+
+def test_a_command_that_is_no_command_is_shown_as_it_is(experiment):
+    plan = experiment("compare", {"sgd": SGD})
+    content = json.loads(plan.file.read_text())
+    for command in ("it's open", "```", "a\n```\n# heading", "caf\udce9"):
+        plan.file.write_text(json.dumps({**content, "command": command}))
+        page = results_page(plan.root, plan.root.parent / "RESULTS.md")
+        page.encode("utf-8")
+        fences = [token for token in MarkdownIt().parse(page) if token.type == "fence"]
+        assert len(fences) == 1
+        assert len(fences[0].content.splitlines()) == 1
+        assert "# heading" not in [line.strip() for line in page.splitlines()]

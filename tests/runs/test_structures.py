@@ -1,0 +1,173 @@
+"""Inputs that are a tuple or dict of tensors: trained, selected on, and resumed exactly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+import gradlex
+
+
+class Killed(BaseException):
+    pass
+
+
+class Kill(gradlex.Callback):
+    def on_generation(self, run, record):
+        if record.generation == 1:
+            raise Killed
+
+
+class Both(nn.Module):
+    """Takes an image and a row of numbers, as model(image, numbers) or by their names."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+        self.head = nn.Linear(16 + 5, 3)
+
+    def forward(self, image, numbers):
+        return self.head(torch.cat([self.conv(image), numbers], dim=1))
+
+
+def network():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        return Both()
+
+
+class Pairs(Dataset):
+    """The same samples, one by one."""
+
+    def __init__(self, inputs, targets):
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self):
+        return len(self.targets)
+
+    def __getitem__(self, index):
+        one = {name: tensor[index] for name, tensor in self.inputs.items()}
+        return one, int(self.targets[index])
+
+
+@pytest.fixture
+def forms(images):
+    """The same samples in every form."""
+    image, y = images
+    numbers = torch.randn(50, 5, generator=torch.Generator().manual_seed(1))
+    named = {"numbers": numbers, "image": image}
+    return {
+        "tuple": ((image, numbers), y),
+        "list": ([image, numbers], y),
+        "dict": (named, y),
+        "arrays": ({name: tensor.numpy() for name, tensor in named.items()}, y.numpy()),
+        "dataset": Pairs(named, y),
+        "loader": DataLoader(Pairs(named, y), batch_size=3, shuffle=True),
+    }
+
+
+@pytest.fixture
+def recipe(small):
+    return small.replace(generations=4, momentum="inherit", ema=0.5, recalibrate=1)
+
+
+@pytest.mark.parametrize("form", ["tuple", "list", "dict", "arrays", "dataset", "loader"])
+def test_every_form_of_the_same_samples_is_the_same_run(form, forms, recipe, same):
+    expected = gradlex.train(network(), forms["tuple"], recipe, test=forms["tuple"])
+    assert not same(expected.model.state_dict(), network().state_dict())
+    found = gradlex.train(network(), forms[form], recipe, test=forms[form])
+    assert [record.selected for record in found.generations] == [r.selected for r in expected.generations]
+    for name, tensor in expected.model.state_dict().items():
+        assert torch.allclose(found.model.state_dict()[name], tensor, rtol=1e-4, atol=1e-5), name
+    assert found.test["accuracy"] == expected.test["accuracy"] == expected.train["accuracy"]
+
+
+@pytest.mark.parametrize("form", ["tuple", "dict", "dataset"])
+def test_a_run_on_structures_resumes_exactly(form, forms, recipe, tmp_path):
+    data = forms[form]
+    gradlex.train(network(), data, recipe, out=tmp_path / "whole")
+    with pytest.raises(Killed):
+        gradlex.train(network(), data, recipe, out=tmp_path / "run", callbacks=[Kill()])
+    gradlex.train(network(), data, recipe, out=tmp_path / "run", resume=True)
+    for name in ("model.safetensors", "ema.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_augmentation_gets_the_whole_structure(forms, recipe):
+    seen = set()
+
+    def augment(batch, rng):
+        seen.add(frozenset(batch))
+        return {**batch, "image": batch["image"].flip(3)}
+
+    gradlex.train(network(), forms["dict"], recipe, augment=augment)
+    assert seen == {frozenset({"image", "numbers"})}
+
+
+def test_another_fingerprint_where_any_tensor_differs(forms, recipe, tmp_path):
+    (image, numbers), y = forms["tuple"]
+    gradlex.train(network(), ((image, numbers), y), recipe.replace(generations=1), out=tmp_path / "run")
+    moved = numbers.clone()
+    moved[7, 2] += 1e-3
+    with pytest.raises(gradlex.InputError, match=r"data is not what .* was trained on"):
+        gradlex.train(
+            network(),
+            ((image, moved), y),
+            recipe.replace(generations=1),
+            out=tmp_path / "run",
+            resume=True,
+        )
+
+
+def test_several_outputs_and_logits_are_unwrapped(images, small):
+    class Wrapped(nn.Module):
+        def __init__(self, form):
+            super().__init__()
+            torch.manual_seed(3)
+            self.head, self.form = nn.Linear(32, 3), form
+
+        def forward(self, x):
+            return self.form(self.head(x.flatten(1)))
+
+    class Output:
+        def __init__(self, logits):
+            self.logits = logits
+
+    with torch.random.fork_rng(devices=[]):
+        runs = [
+            gradlex.train(Wrapped(form), images, small)
+            for form in (lambda x: x, lambda x: (x, x.mean()), lambda x: [x], Output)
+        ]
+    assert all(torch.equal(run.model.head.weight, runs[0].model.head.weight) for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: "text", r"must be a tensor or array, or a tuple or dict of them"),
+        (
+            lambda: {"a": torch.zeros(3), "b": "text"},
+            r"must be a tensor or array, or a tuple or dict of them",
+        ),
+    ],
+)
+def test_inputs_that_are_no_tensors_are_refused(make, told, small):
+    class Other(Dataset):
+        def __len__(self):
+            return 12
+
+        def __getitem__(self, index):
+            return make(), index % 3
+
+    with pytest.raises(gradlex.InputError, match=told):
+        gradlex.train(nn.Linear(3, 3), Other(), small)
+
+
+def test_names_that_the_model_does_not_take_are_refused(forms, small):
+    (image, numbers), y = forms["tuple"]
+    with pytest.raises(
+        gradlex.InputError, match=r"cannot take inputs .*unexpected keyword argument 'pixels'"
+    ):
+        gradlex.train(network(), ({"pixels": image, "numbers": numbers}, y), small)
