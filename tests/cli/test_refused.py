@@ -111,7 +111,7 @@ def test_names_of_any_length_are_refused(words, refused):
 
 def test_an_unknown_command_is_refused_with_the_nearest(refused):
     refused(["trian"], "gradlex: unknown command 'trian'. Did you mean 'train'?")
-    refused(["--trian"], "the first word is a command")
+    refused(["--trian"], "expected a command")
 
 
 @pytest.mark.parametrize(
