@@ -6,8 +6,8 @@ from ._folder import check_writable as check_writable
 from ._interrupts import Interrupts as Interrupts
 from ._interrupts import deaf as deaf
 from ._launch import choose_processes as choose_processes
-from ._launch import launched as launched
-from ._launch import leading as leading
+from ._member import launched as launched
+from ._member import leading as leading
 from ._problem import EngineFactory as EngineFactory
 from ._problem import Problem as Problem
 from ._problem import Resolved as Resolved

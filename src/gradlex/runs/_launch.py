@@ -6,76 +6,26 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
-from gradlex.engine import DistributedTeam, Serial, Team, check_even
+from gradlex.engine import check_even
 from gradlex.errors import InputError, RunError
 from gradlex.recipe import Recipe
+from gradlex.runs._local_workers import started
+from gradlex.runs._member import PATIENCE, Member, backend, launched, place, placed, variable
 from gradlex.runs._problem import Problem
 from gradlex.runs._resources import choose_workers, cpus
 from gradlex.runs._shared_memory import lack_of_room, share_copy
 
-PATIENCE = timedelta(days=7)
-"""Candidates may train for long; a death is noticed by its closed connection."""
-HANDSHAKE = timedelta(minutes=1)
-"""Once everybody is there, connecting takes a moment."""
 _CROWD = 8  # workers per CPU: each is a process of its own with torch in its memory
 
 # gloo's errors are plain ones that name the file of its source.
 _GLOO = re.compile(r"gloo\W+transport|connectFullMesh|Connection (closed|reset) by peer", re.IGNORECASE)
 _DATA = ("fingerprint", "train_samples", "test_samples")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """This process's place among those that run a problem."""
-
-    problem: Problem
-    team: Team = field(default_factory=Serial)
-    workers: int = 1
-    watch: Callable[[], None] | None = None
-    """Called often; raises when another process has died."""
-
-
-def launched() -> bool:
-    """Whether torchrun, or the caller's own program, has started this process as one of several."""
-    return dist.is_initialized() or ("RANK" in os.environ and "WORLD_SIZE" in os.environ)
-
-
-def leading() -> bool:
-    """Whether this process is the one that writes files and talks to people."""
-    if dist.is_initialized():
-        return dist.get_rank() == 0
-    return not launched() or place()[0] == 0
-
-
-def place() -> tuple[int, int]:
-    """This process's rank and the number of processes, by torchrun's variables; refused where they make no sense."""
-    if dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    rank, size = _variable("RANK"), _variable("WORLD_SIZE")
-    if not 0 <= rank < size:
-        raise InputError(
-            f"the environment has RANK {rank} and WORLD_SIZE {size}; a rank goes from 0 to WORLD_SIZE - 1: start with "
-            "torchrun, or unset both."
-        )
-    return rank, size
-
-
-def _variable(name: str, default: str | None = None) -> int:
-    text = os.environ.get(name, default)
-    try:
-        return int(str(text))
-    except ValueError as error:
-        raise InputError(
-            f"the environment's {name} is {text!r}, not a number: start with torchrun, or unset RANK and WORLD_SIZE."
-        ) from error
 
 
 def choose_processes(asked: Any, problem: Problem, notice: Callable[[str], None] = lambda text: None) -> int:
@@ -109,7 +59,7 @@ def check_workers(population: int, workers: int, device: torch.device) -> None:
 
     Under torchrun the candidates are those of rank 0's recipe, which the team checks once the ranks agree on it.
     """
-    here = _variable("LOCAL_WORLD_SIZE", "1") if launched() else workers
+    here = variable("LOCAL_WORLD_SIZE", "1") if launched() else workers
     if not launched() and workers > _CROWD * cpus():
         raise InputError(
             f"{workers} workers are too many for the {cpus()} CPUs of this machine: use at most {_CROWD * cpus()}; one "
@@ -132,34 +82,13 @@ def check_workers(population: int, workers: int, device: torch.device) -> None:
         check_even(workers, population)
 
 
-def backend(device: torch.device) -> str:
-    """What the processes talk through."""
-    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-
-
-def placed(
-    problem: Problem, local_rank: int, workers: int, watch: Callable[[], None] | None = None
-) -> Member:
-    """The problem on this process's own device, with its team."""
-    device = problem.device
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", local_rank % torch.cuda.device_count())
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    team = DistributedTeam(problem.recipe.require("population"), device)
-    return Member(problem=problem.to(device), team=team, workers=workers, watch=watch)
-
-
 @contextmanager
 def members(problem: Problem, workers: int, follow: Callable[[Member], None]) -> Iterator[Member]:
     """This process's place; local workers, if there are to be any, are started and run `follow`."""
     if launched():
-        with _joined(problem, workers) as member:
+        with _launched_ranks(problem, workers) as member:
             yield member
     elif workers > 1:
-        # Imported here because a worker's life needs this module.
-        from gradlex.runs._local_workers import started  # noqa: PLC0415
-
         with started(problem, workers, follow) as member:
             yield member
     else:
@@ -167,7 +96,7 @@ def members(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
 
 
 @contextmanager
-def _joined(problem: Problem, workers: int) -> Iterator[Member]:
+def _launched_ranks(problem: Problem, workers: int) -> Iterator[Member]:
     outer = dist.is_initialized()
     try:
         if outer:
@@ -176,7 +105,7 @@ def _joined(problem: Problem, workers: int) -> Iterator[Member]:
             _join(problem.device)
         recipe = _agreed_recipe(problem)
         share_copy(problem)
-        local_rank = _variable("LOCAL_RANK", str(dist.get_rank()))
+        local_rank = variable("LOCAL_RANK", str(dist.get_rank()))
         yield placed(problem.with_recipe(recipe), local_rank, workers)
     except RuntimeError as error:
         if isinstance(error, RunError) or not _lost_connection(error):
@@ -192,7 +121,7 @@ def _join(device: torch.device) -> None:
 
     Its store outlives a restart, with the addresses of the processes that died: each attempt has its own names.
     """
-    _variable("LOCAL_RANK", os.environ["RANK"])
+    variable("LOCAL_RANK", os.environ["RANK"])
     try:
         store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]
     except ValueError as error:  # a variable that is not there, or no number

@@ -36,8 +36,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._interrupts import deaf
-from gradlex.runs._launch import HANDSHAKE, PATIENCE, Member, backend, placed
 from gradlex.runs._lifeline import ADVICE, LOST, Lifeline
+from gradlex.runs._member import HANDSHAKE, PATIENCE, Member, backend, placed
 from gradlex.runs._problem import Problem
 from gradlex.runs._shared_memory import SHARED_MEMORY
 

@@ -24,7 +24,8 @@ from gradlex.runs._execution import Execution, find_device
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._interrupts import Interrupts
 from gradlex.runs._journal import Journal
-from gradlex.runs._launch import Member, choose_processes, launched, leading, members
+from gradlex.runs._launch import choose_processes, members
+from gradlex.runs._member import Member, launched, leading
 from gradlex.runs._problem import EngineFactory, make_problem
 from gradlex.runs._resume import (
     check_beginning,

@@ -14,7 +14,7 @@ from gradlex.engine import PopulationEngine
 from gradlex.population import Step
 from gradlex.recipe import Recipe
 from gradlex.runs._execution import Execution, Placement
-from gradlex.runs._launch import launched
+from gradlex.runs._member import launched
 from gradlex.runs._problem import EngineFactory
 from gradlex.runs._run import Run
 from gradlex.runs._source import Given
