@@ -291,3 +291,10 @@ def test_without_test_samples_there_are_no_test_metrics(images, tiny_cnn, small)
     run = gradlex.train(tiny_cnn(), images, small)
     assert run.test is None
     assert 0 <= run.train["accuracy"] <= 1
+
+
+def test_what_a_person_should_know_is_logged(images, tiny_cnn, small, tmp_path, caplog):
+    for resume in (False, True):
+        gradlex.train(tiny_cnn(), images, small, out=tmp_path / "run", resume=resume)
+    assert [record.name for record in caplog.records] == ["gradlex"]
+    assert "nothing is trained again" in caplog.text

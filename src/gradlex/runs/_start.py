@@ -6,6 +6,7 @@ source + Recipe + Execution -> resolve once -> Problem -> launch -> evolve -> ca
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -58,10 +59,11 @@ def start(
     """Train what the source provides by the recipe, and return the run.
 
     With `out` everything is recorded in that folder and, with `resume`, a run that is there continues where it stopped.
-    `notice` receives what a person should know, a damaged checkpoint that was passed over for example. With
-    `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation (InterruptedRun).
+    `notice` receives what a person should know, a damaged checkpoint that was passed over for example; by default it
+    is logged as a warning. With `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation
+    (InterruptedRun).
     """
-    execution, notice = execution or Execution(), notice or (lambda text: None)
+    execution, notice = execution or Execution(), notice or logging.getLogger("gradlex").warning
     device = find_device(execution.device)
     # The leading process alone has to do with the folder, and its recipe becomes everybody's. The path is absolute,
     # since the model or the data may change the directory.
