@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from gradlex._files import write_whole
+from gradlex._files import parse_json, write_whole
 from gradlex.errors import InputError
 from gradlex.experiments._grids import Grid, Scale, comparison, paper_grid
 from gradlex.recipe import REVISION, Recipe
@@ -266,7 +266,7 @@ def _plain(planned: Planned) -> dict[str, Any]:
 def stored_plan(path: Path) -> Plan:
     """The plan that ROOT/<name>.json holds."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes())
         return Plan(
             root=path.parent,
             name=content["experiment"],
