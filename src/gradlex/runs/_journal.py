@@ -236,7 +236,7 @@ class Journal(Callback):
                 inherits = self._problem.recipe.momentum_at(generation_of(path)) == "inherit"
                 parent, progress = load_checkpoint(path, first, inherits=inherits)
                 _check_progress(progress, path)
-            except DamagedError as damage:  # at most two
+            except DamagedError as damage:
                 damages.append(str(damage))
                 continue
             for text in damages:
@@ -353,7 +353,7 @@ def _done(result: Mapping[str, Any]) -> str:
 
 
 def _check_progress(progress: dict[str, Any], path: Path) -> None:
-    """Refuse the progress of a checkpoint that `Journal.save` does not write."""
+    """Refuse the progress of a checkpoint that the journal does not write."""
     lengths, sums = progress.get("bytes"), progress.get("sha256")
     sound = {
         "bytes": isinstance(lengths, dict) and all(_is_length(lengths.get(name)) for name in RECORDS),
