@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # before the group is made: see docs/parallel.md
 from torch import Tensor, nn
 from torch.distributed import FileStore
 

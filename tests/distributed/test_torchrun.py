@@ -87,3 +87,22 @@ def test_ranks_of_one_machine_map_one_copy_of_the_data(noted):
     assert all(line.endswith("(deleted)") for line in first)
     for rank in (0, 1):
         assert json.loads((noted / f"copies{rank}").read_text()) == [True, True]  # none is a rank's own
+
+
+THREADS = """
+import os
+from pathlib import Path
+
+from gradlex.cli import main
+
+os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+main(["train", "--model", "mlp", "--width", "0.1", "--train-size", "60", "--generations", "1", "--out", "run"])
+print([path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")])
+"""
+
+
+def test_no_thread_of_the_process_group_outlives_the_run(start, tmp_path):
+    run = start("-c", THREADS, cwd=tmp_path)
+    assert run.wait() == 0, run.err
+    assert "python" in run.out
+    assert "gloo" not in run.out  # such a thread aborts the interpreter at its end, sometimes
