@@ -326,3 +326,28 @@ def test_diversity_of_a_run_is_that_of_its_networks(images, tiny_cnn):
         pairs = [float((moves[i] - moves[j]).norm()) for i in range(4) for j in range(i)]
         assert record.movement == pytest.approx(length / float(flat(parent).norm()), rel=0.25)
         assert record.spread == pytest.approx(np.mean(pairs) / length, rel=0.25)
+
+
+def test_heritability_compares_offspring_with_the_winner_on_its_cases(images, tiny_cnn):
+    """Against tables that the test evaluates itself, and for a winner alone."""
+    seen = []
+
+    def first_of_two(cases, errors, rng):
+        pool = errors.candidates
+        own = errors(cases[:40], pool)
+        seen.append((own, errors(seen[-1][2], pool) if seen else None, cases[:40]))
+        return gradlex.selection.Choice(index=int(pool[1]), reason="mine", cases_used=5)
+
+    recipe = SGD.replace(selection=first_of_two, population=3, momentum="reset", generations=3, lr=0.3)
+    run = gradlex.train(tiny_cnn(), images, recipe)
+    assert run.generations[0].heritability is None
+    for generation in (1, 2):
+        before, after = seen[generation - 1][0][:, 5:], seen[generation][1][:, 5:]
+        x, y = before.mean(axis=0) - before[1], before.mean(axis=0) - after.mean(axis=0)
+        found = run.generations[generation].heritability
+        assert found["cases"] == 35
+        assert found["advantage"] == pytest.approx(x.mean(), abs=1e-4)
+        assert found["variance"] == pytest.approx(x.var(), rel=1e-3)
+        assert found["covariance"] == pytest.approx(np.cov(x, y, bias=True)[0, 1], abs=1e-4)
+    mean = gradlex.train(tiny_cnn(), images, recipe.replace(selection="lexicase", promotion="average"))
+    assert all(record.heritability is None for record in mean.generations)

@@ -1,4 +1,4 @@
-"""How different candidates are: sketches of their weights against the weights themselves."""
+"""How different candidates are, by sketches of their weights; how much of a winner's advantage its offspring keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradlex.population import SKETCH, sketch, weight_diversity
+from gradlex.population import SKETCH, heritability, sketch, weight_diversity, winner_slot
 
 NAMES = ["conv", "linear", "bias"]
 SHAPES = {"conv": (16, 8, 3, 3), "linear": (300, 100), "bias": (7,)}
@@ -103,3 +103,43 @@ def test_complex_weights_count_as_two_numbers_each():
     delta = torch.complex(torch.ones(50), 2 * torch.ones(50))
     found = sketch({"w": delta}, parent, ["w"])
     assert np.linalg.norm(found[1:]) == pytest.approx(float(delta.abs().square().sum() ** 0.5), rel=1e-5)
+
+
+def slope(rng, kept, winner, generations=400):
+    """The heritability over generations of 4 candidates on 30 cases; offspring keep so much of the winner's errors."""
+    covariance = variance = 0.0
+    for _ in range(generations):
+        difficulty = rng.random(30)
+        errors = (rng.random((4, 30)) < difficulty).astype(np.float32)
+        index, used = winner(errors)
+        slot = winner_slot(np.arange(30), errors, index, used)
+        fresh = (rng.random((4, 30)) < difficulty).astype(np.float32)
+        inherited = rng.random((4, 30)) < kept
+        found = heritability(slot, np.where(inherited, errors[index], fresh))
+        assert found.cases == 30 - used
+        covariance += found.cases * found.covariance
+        variance += found.cases * found.variance
+    return covariance / variance
+
+
+def at_random(errors):
+    return 0, 0
+
+
+def by_the_first_case(errors):
+    return int(errors[:, 0].argmin()), 1
+
+
+@pytest.mark.parametrize("winner", [at_random, by_the_first_case])
+@pytest.mark.parametrize("kept", [0, 0.5, 1])
+def test_heritability_is_the_share_of_the_advantage_that_offspring_keep(winner, kept):
+    assert slope(np.random.default_rng(8), kept, winner) == pytest.approx(kept, abs=0.03)
+
+
+def test_a_winner_is_remembered_only_where_cases_are_left_that_did_not_decide():
+    errors = np.zeros((3, 10), dtype=np.float32)
+    assert winner_slot(np.arange(10), errors, 0, 9) is None
+    assert winner_slot(np.arange(10), errors[:1], 0, 0) is None
+    assert winner_slot(np.arange(10), errors, 0, 8) is not None
+    errors[1, 9] = np.inf
+    assert winner_slot(np.arange(10), errors, 0, 8) is None

@@ -28,6 +28,7 @@ RECIPES = {
     },
     "steps across passes": {"steps_per_generation": 3, "parts": "disjoint"},
     "cases": {"cases": "held-out", "held_out": 0.3, "parts": "all", "steps_per_generation": 9},
+    "heritability": {"cases": "augmented", "augment": "flip", "branch_at": 0.0, "lr": 0.003},
     "a strategy that remembers": {
         "selection": "informed-lexicase",
         "selection_options": {"share": 0.5, "refresh": 2},
@@ -53,7 +54,9 @@ def lines(path):
 @pytest.mark.parametrize("name", RECIPES)
 def test_an_interruption_anywhere_changes_no_bit(name, images, tiny_cnn, tmp_path):
     recipe = BASE.replace(**RECIPES[name])
-    gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "whole")
+    whole = gradlex.train(tiny_cnn(), images, recipe, test=images, out=tmp_path / "whole")
+    if name == "heritability":
+        assert sum(record.heritability is not None for record in whole.generations) >= 4
     for stop in (1, 2, 3, 4):  # before the branch, just there, and after it
         with pytest.raises(gradlex.errors.InterruptedRun):
             gradlex.train(

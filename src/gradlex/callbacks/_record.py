@@ -39,6 +39,8 @@ class Record:
     spread: float | None = None
     disagreement: float | None = None
     """How different the candidates were: see `gradlex.population.Diversity`."""
+    heritability: Mapping[str, float] | None = None
+    """What they kept of the last winner's advantage: see `gradlex.population.Heritability`."""
     settings: tuple[Mapping[str, Any], ...] = ()
     """Where candidates vary: what each was trained with (lr is a factor)."""
     metrics: Mapping[str, Metrics] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Record:
         settings: Sequence[Mapping[str, Any]] = (),
     ) -> Record:
         """The record of a generation that `evolve` yielded."""
-        shares = generation.choice.shares
+        shares, inherited = generation.choice.shares, generation.diversity.heritability
         return cls(
             generation=generation.generation,
             lr=recipe.lr_at(generation.generation),
@@ -75,6 +77,9 @@ class Record:
             movement=_rounded(generation.diversity.movement),
             spread=_rounded(generation.diversity.spread),
             disagreement=_rounded(generation.diversity.disagreement),
+            heritability=None
+            if inherited is None
+            else {k: float(f"{v:.4g}") for k, v in vars(inherited).items()},
             settings=tuple(settings),
             metrics=metrics,
         )

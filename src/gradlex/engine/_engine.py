@@ -11,19 +11,23 @@ import numpy.typing as npt
 
 from gradlex.engine._recalibration import recalibrated
 from gradlex.engine._team import Serial, Team
-from gradlex.engine._worker import Candidate, Worker
+from gradlex.engine._worker import EVALUATION_BATCH, Candidate, Worker
 from gradlex.errors import RunError, failing_as
 from gradlex.population import (
     SKETCH,
+    WINNER,
     Cost,
     Diversity,
+    Heritability,
     Parent,
     State,
     Steps,
     averaged,
+    heritability,
     move_to_mean,
     pieces,
     weight_diversity,
+    winner_slot,
 )
 from gradlex.selection import Choice, ErrorTable, Indices
 
@@ -89,6 +93,7 @@ class TrainedCandidates:
         self.losses = losses
         self.weights: Mapping[int, float] = {}
         self.errors = LazyErrors(engine, parent, own, losses)
+        self._heritability: Heritability | None = None
 
     @property
     def cost(self) -> Cost:
@@ -103,11 +108,19 @@ class TrainedCandidates:
     def diversity(self) -> Diversity:
         """How different the candidates are, as far as selection has looked."""
         movement, spread = weight_diversity(self._movements)
-        return Diversity(movement=movement, spread=spread, disagreement=self.errors.disagreement)
+        return Diversity(
+            movement=movement,
+            spread=spread,
+            disagreement=self.errors.disagreement,
+            heritability=self._heritability,
+        )
 
     def promote(self, choice: Choice) -> Parent:
         """What the choice makes the next generation's parent; the others are let go to free their memory."""
         team, before = self._engine.team, self._parent
+        if WINNER in before.slots:
+            self._heritability = heritability(before.slots[WINNER], self.errors.again(before.slots[WINNER]))
+        winner = None if choice.weights else self.errors.winner(choice)
         chosen = team.hand_over(choice.index, self._own)
         self.weights = choice.shares
         self._average(chosen, choice)
@@ -119,6 +132,8 @@ class TrainedCandidates:
         )
         for step in self._engine.steps:
             parent = step(parent, before, self)
+        if winner is not None:
+            parent = parent.with_slot(WINNER, winner)
         self._own.clear()
         del self._parent  # these candidates are still referred to while the next ones train
         return parent
@@ -175,23 +190,43 @@ class LazyErrors:
         self.evaluated = 0
         self.seconds = 0.0
         self._pairs, self._differing = 0, 0
+        self._first: tuple[Indices, npt.NDArray[np.float32]] | None = None
 
     def __call__(self, cases: Indices, pool: Indices) -> ErrorTable:
         """Evaluate some candidates on some cases: (pool, cases)."""
+        shared = self._shared(cases, pool, self._generation)
+        if self._first is None and len(pool) == len(self.candidates):
+            self._first = cases[:EVALUATION_BATCH], shared[:, :EVALUATION_BATCH]
+        self.evaluated += len(pool) * len(cases)
+        solved = (shared == 0).sum(axis=0)
+        self._pairs += len(cases) * (len(pool) * (len(pool) - 1) // 2)
+        self._differing += int((solved * (len(pool) - solved)).sum())
+        return shared
+
+    def _shared(self, cases: Indices, pool: Indices, generation: int) -> npt.NDArray[np.float32]:
+        """The (pool, cases) errors, on every process; augmented cases are those of a generation."""
         started = time.perf_counter()
         asked = [index for index in pool.tolist() if index in self._own]
         states = [self._own[index].state for index in asked]
         with failing_as(f"the evaluation of candidates {asked} of generation {self._generation} on cases"):
             table: Iterable[npt.NDArray[np.float32]] = (
-                self._engine.worker.errors(states, cases, self._generation) if asked else ()
+                self._engine.worker.errors(states, cases, generation) if asked else ()
             )
         shared = self._engine.team.share(dict(zip(asked, table, strict=True)), pool, len(cases))
-        self.evaluated += len(pool) * len(cases)
-        solved = (shared == 0).sum(axis=0)
-        self._pairs += len(cases) * (len(pool) * (len(pool) - 1) // 2)
-        self._differing += int((solved * (len(pool) - solved)).sum())
         self.seconds += time.perf_counter() - started
         return shared
+
+    def winner(self, choice: Choice) -> State | None:
+        """What is kept of the winner for its offspring to be compared with: its errors on the first cases seen."""
+        if self._first is None:
+            return None
+        cases, errors = self._first
+        place = int(np.flatnonzero(self.candidates == choice.index)[0])
+        return winner_slot(cases, errors, place, choice.cases_used)
+
+    def again(self, slot: State) -> ErrorTable:
+        """These candidates' errors on the cases that their parent won by a generation ago: (candidates, cases)."""
+        return self._shared(slot["cases"].numpy(), self.candidates, self._generation - 1)
 
     @property
     def disagreement(self) -> float | None:
@@ -201,4 +236,6 @@ class LazyErrors:
 
     def matrix(self) -> ErrorTable:
         """Every candidate on every case, in the data's order."""
-        return self(np.arange(self._engine.num_cases), self.candidates)
+        first, found = self._first, self(np.arange(self._engine.num_cases), self.candidates)
+        self._first = first  # its cases are in another order than those that decide
+        return found

@@ -1,7 +1,11 @@
 from ._diversity import SKETCH as SKETCH
+from ._diversity import WINNER as WINNER
 from ._diversity import Diversity as Diversity
+from ._diversity import Heritability as Heritability
+from ._diversity import heritability as heritability
 from ._diversity import sketch as sketch
 from ._diversity import weight_diversity as weight_diversity
+from ._diversity import winner_slot as winner_slot
 from ._optimizer import check_optimizer as check_optimizer
 from ._optimizer import export_state as export_state
 from ._optimizer import import_state as import_state

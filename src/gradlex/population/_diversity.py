@@ -1,8 +1,13 @@
-"""How different the candidates of a generation are: in their weights, and in the cases they solve.
+"""How different the candidates of a generation are, in weights and in the cases they solve, and what is inherited.
 
 Weights are compared by sketches: a candidate's movement from its parent, with random signs, summed into 256 numbers
 (AMS sketch, Alon, Matias & Szegedy 1996). Distances between sketches estimate those between weights within about a
 tenth, and travel between processes where whole networks would not.
+
+Selection can only help where a winner's advantage is inherited. On cases that were evaluated but did not decide, the
+winner's advantage is how far its error lies below the mean of its generation; a generation later the same is computed
+for the mean of its offspring. The slope of the second on the first is 0 where nothing is inherited and 1 where all of
+it is: the realized heritability of the breeder's equation.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ if TYPE_CHECKING:  # Algorithm 1 and its imports need no torch
     from torch import Tensor
 
     from gradlex.population._parent import State
+    from gradlex.selection import ErrorTable, Indices
 
 SKETCH = 256
 
@@ -34,6 +40,22 @@ class Diversity:
     """The mean distance between two candidates, relative to their movement: 0 alike, 1.41 in unrelated directions."""
     disagreement: float | None = None
     """The share of cases seen by selection that one of two candidates solves and the other does not."""
+    heritability: Heritability | None = None
+    """What is left of the last winner's advantage in these candidates, its offspring."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heritability:
+    """Of one winner, a generation later: `covariance / variance`, each summed over generations, is the heritability."""
+
+    cases: int
+    """How many were evaluated a generation ago and not used to select."""
+    advantage: float
+    """The mean error of that generation's candidates less the winner's."""
+    variance: float
+    """Of the winner's advantage over the cases."""
+    covariance: float
+    """Of the winner's advantage and its offspring's."""
 
 
 def sketch(state: State, parent: State, names: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -81,3 +103,37 @@ def weight_diversity(sketches: npt.NDArray[np.float32]) -> tuple[float | None, f
     movement = float(lengths.mean() / sketches[0, 0]) if sketches[0, 0] > 0 else None
     pairs = [float(np.linalg.norm(moved[i] - moved[j])) for i, j in combinations(range(len(moved)), 2)]
     return movement, float(np.mean(pairs) / lengths.mean()) if pairs and lengths.mean() > 0 else None
+
+
+WINNER = "winner"
+"""The slot of Parent in which a winner's advantage waits for its offspring."""
+
+
+def winner_slot(cases: Indices, errors: ErrorTable, winner: int, used: int) -> State | None:
+    """Of a winner, by (candidates, cases) errors, of which the first `used` decided; None: too few left."""
+    import torch  # noqa: PLC0415
+
+    if len(errors) < 2 or not np.isfinite(errors[:, used:]).all() or len(cases) - used < 2:
+        return None
+    mean = errors.mean(axis=0, dtype=np.float64)
+    return {
+        "cases": torch.from_numpy(np.array(cases, dtype=np.int64)),
+        "used": torch.tensor(used),
+        "mean": torch.from_numpy(mean),
+        "advantage": torch.from_numpy(mean - errors[winner]),
+    }
+
+
+def heritability(slot: State, errors: ErrorTable) -> Heritability | None:
+    """What the offspring have kept, by their (candidates, cases) errors on the slot's cases."""
+    used = int(slot["used"])
+    before = slot["advantage"].numpy()[used:]
+    after = (slot["mean"].numpy() - errors.mean(axis=0, dtype=np.float64))[used:]
+    if not np.isfinite(after).all():
+        return None
+    return Heritability(
+        cases=len(before),
+        advantage=float(before.mean()),
+        variance=float(np.mean((before - before.mean()) ** 2)),
+        covariance=float(np.mean((before - before.mean()) * (after - after.mean()))),
+    )
