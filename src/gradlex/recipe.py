@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from gradlex._checks import check, check_fields, check_options
 from gradlex.errors import InputError, unknown_name
 from gradlex.presets import find_preset
-from gradlex.schedules import find_schedule, find_tail
+from gradlex.schedules import check_schedule, find_tail, needs_length, scheduled_factor
 
 Momentum: TypeAlias = Literal["none", "reset", "inherit"]
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
@@ -21,6 +21,9 @@ Promotion: TypeAlias = Literal["winner", "average", "expected", "survivors"]
 
 REVISION = 2
 """Raised when the same recipe gives another outcome. 2: even batches; 1 (gradlex 0.1.0): the last batch was short."""
+
+FUNCTIONS = ("selection", "schedule", "parameter_groups")
+"""The fields that may be functions, which no file holds."""
 
 GIVEN = "given"
 """Stands for a model, data, task, function or augmentation that was passed in as an object rather than by name."""
@@ -71,10 +74,20 @@ class Recipe:
     """Options of the optimizer, as KEY=VALUE. SGD's momentum is 0.9 unless given here."""
     lr: Positive = 0.1
     """Initial learning rate."""
-    schedule: str | Callable[[int], float] = "cosine"
-    """Learning rate over generations: cosine (to 0), constant, or module:function."""
+    schedule: str | Callable[..., float] = "cosine"
+    """Learning rate over generations: cosine (to 0), linear (to 0), step, one-cycle, constant, or module:function."""
+    schedule_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the schedule, as KEY=VALUE: warmup=5 (generations, or a share below 1), low=0.1, at=[0.5,0.75]
+    factor=0.1 (step), start=0.04 end=4e-6 (one-cycle)."""
     weight_decay: Annotated[float, Ge(0)] = 1e-4
     """Weight decay."""
+    parameter_groups: str | Callable[..., Mapping[str, Any]] = "one"
+    """Options by parameter: no-decay (no weight decay for biases and norms), or module:function from a parameter's
+    name and tensor to its options (default: one, the same for all)."""
+    clip_norm: Positive | None = None
+    """Scale the gradients of a step down to this norm where theirs is larger (default: never)."""
+    accumulate: Count = 1
+    """Compute each gradient step in this many parts, to save memory; batch norm sees a part at a time."""
     momentum: Momentum | None = None
     """Optimizer state between generations (default: reset; inherit for sgd)."""
     branch_at: Annotated[float, Ge(0), Lt(1)] = 0.0
@@ -141,8 +154,8 @@ class Recipe:
                 object.__setattr__(
                     self, each.name, int(value) if isinstance(value, Integral) else float(value)
                 )
-        if isinstance(self.schedule, str) and self.schedule != GIVEN:
-            find_schedule(self.schedule)
+        if self.schedule != GIVEN:
+            check_schedule(self.schedule, self.schedule_options)
         check_options(f"tail {self.tail!r}", find_tail(self.tail), self.tail_options)
         if self.vary:
             object.__setattr__(self, "vary", {key: _values(key, given) for key, given in self.vary.items()})
@@ -185,16 +198,11 @@ class Recipe:
 
     def _scheduled(self, generation: int) -> float:
         """What the schedule says, whatever the tail does."""
-        if callable(self.schedule):
-            factor = self.schedule(generation)
-        elif self.schedule == GIVEN:
+        if self.schedule == GIVEN:
             raise InputError(
                 "this run's schedule was a function, which is not stored: give it again as Recipe(schedule=...)."
             )
-        else:
-            factor = find_schedule(self.schedule)(generation, self.generations)
-        check(f"the schedule's factor of generation {generation}", Annotated[float, Ge(0)], factor)
-        return self.lr * float(factor)
+        return self.lr * scheduled_factor(self.schedule, generation, self.generations, self.schedule_options)
 
     @property
     def branch(self) -> int:
@@ -233,7 +241,7 @@ class Recipe:
     @property
     def extendable(self) -> bool:
         """Whether the run can be made longer: only a constant learning rate does not depend on the length."""
-        return self.schedule == "constant" and not self.branch_at
+        return not needs_length(self.schedule, self.schedule_options) and not self.branch_at
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Recipe:

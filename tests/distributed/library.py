@@ -18,7 +18,18 @@ from gradlex.data import ArraySamples
 
 FOLDER = Path(sys.argv[-1])
 # The threads are named: those that are left open are shared out among the workers.
-RECIPE = Recipe(population=3, generations=3, batch_size=8, momentum="inherit", precision="float32", threads=1)
+RECIPE = Recipe(
+    population=3,
+    generations=3,
+    batch_size=8,
+    momentum="inherit",
+    parameter_groups="no-decay",
+    clip_norm=1.0,
+    accumulate=2,
+    schedule_options={"warmup": 1},
+    precision="float32",
+    threads=1,
+)
 
 
 def network() -> nn.Module:

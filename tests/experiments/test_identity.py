@@ -160,7 +160,7 @@ def test_a_name_fits_every_file_system():
     assert name != run_name(Recipe(model=f"package:{'m' * 501}", seed=10**400), "data")
 
 
-BRANCHING = {
+LATER = {
     "branch_at": 0.0,
     "tail": "continue",
     "tail_options": {},
@@ -172,14 +172,18 @@ BRANCHING = {
     "timeline": {},
     "cases": "clean",
     "held_out": None,
+    "schedule_options": {},
+    "parameter_groups": "one",
+    "clip_norm": None,
+    "accumulate": 1,
 }
 
 
-def test_fields_of_late_branches_at_their_neutral_values_leave_the_names_that_runs_had_without_them():
+def test_later_fields_at_their_neutral_values_leave_the_names_that_runs_had_without_them():
     recipe = Recipe(model="package.module:net", generations=10, threads=1, precision="float32", seed=2)
     named = "package.module-net-lexicase-seed2-15e533ddbb7f"
-    assert run_name(recipe.replace(**BRANCHING), "0123", revision=1) == named
-    for name in BRANCHING:
+    assert run_name(recipe.replace(**LATER), "0123", revision=1) == named
+    for name in LATER:
         plain = {key: value for key, value in recipe.to_dict().items() if key != name}
         assert run_name(Recipe.from_dict(plain), "0123", revision=1) == named
 
@@ -200,6 +204,10 @@ def test_fields_of_late_branches_at_their_neutral_values_leave_the_names_that_ru
         {"timeline": {"lr": [0.1]}},
         {"cases": "augmented"},
         {"cases": "held-out", "held_out": 0.1},
+        {"schedule_options": {"warmup": 1}},
+        {"parameter_groups": "no-decay"},
+        {"clip_norm": 1.0},
+        {"accumulate": 2},
     ],
     ids=str,
 )

@@ -33,6 +33,13 @@ RECIPES = {
         "selection": "informed-lexicase",
         "selection_options": {"share": 0.5, "refresh": 2},
     },
+    "clipping, parts of steps and groups": {
+        "clip_norm": 0.5,
+        "accumulate": 2,
+        "parameter_groups": "no-decay",
+        "schedule": "one-cycle",
+        "momentum": "inherit",
+    },
     "swa": {"selection": "sgd", "population": 1, "tail": "constant", "tail_mean": True},
 }
 

@@ -127,6 +127,8 @@ class Worker:
                     augmented,
                     self.task.loss,
                     autocast(recipe, self.device),
+                    accumulate=recipe.accumulate,
+                    clip=self._clip if recipe.clip_norm is not None else None,
                 )
                 if self.parallel is not None:
                     loss = self.parallel.agree(self.model, loss)
@@ -260,6 +262,10 @@ class Worker:
         for start in range(0, len(indices), EVALUATION_BATCH):
             self._watch()
             yield samples.clean(indices[start : start + EVALUATION_BATCH])
+
+    def _clip(self) -> None:
+        assert self.recipe.clip_norm is not None
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
 
     def _dropout_seed(self, generation: int, index: int) -> int:
         """A stream for each candidate, and for each process of a data-parallel group."""

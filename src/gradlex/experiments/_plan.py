@@ -133,6 +133,10 @@ NEUTRAL: Mapping[str, Any] = {
     "timeline": {},
     "cases": "clean",
     "held_out": None,
+    "schedule_options": {},
+    "parameter_groups": "one",
+    "clip_norm": None,
+    "accumulate": 1,
     # Options of a task or a selection, which were fields in 0.1.0; any other is neutral where it is None.
     "case_error": "correct",
     "on_all_fail": None,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gradlex._checks import check
+from gradlex._objects import load_object
 from gradlex.errors import InputError, unknown_name
 from gradlex.population._parent import OptimizerState
-from gradlex.recipe import Momentum, Recipe
+from gradlex.recipe import GIVEN, Momentum, Recipe
 
 _CLASSES = {
     name.lower(): value
@@ -71,17 +74,79 @@ def optimizer_keywords(recipe: Recipe, momentum: Momentum | None = None) -> dict
 def make_optimizer(
     recipe: Recipe, model: nn.Module, lr: float, device_type: str, momentum: Momentum | None = None
 ) -> Optimizer:
-    """A fresh optimizer over the model's trainable parameters."""
+    """A fresh optimizer over the model's trainable parameters, in the recipe's groups."""
     trainable = [p for p in model.parameters() if p.requires_grad]
     found, options = find_optimizer(recipe.optimizer), optimizer_keywords(recipe, momentum)
     if _can_be_fused(found, model, options, device_type):
         options.setdefault("fused", True)
-    optimizer = found(trainable, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
+    groups = parameter_groups(recipe, model, lr)
+    optimizer = found(groups, lr=lr, **options)  # type: ignore[call-arg]  # lr is a keyword of every subclass
     if found is torch.optim.SGD and options.get("fused") and options.get("momentum"):
         # torch begins a fused momentum only for all parameters at once; some may have their first gradient later.
         for parameter in trainable:
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimizer
+
+
+def parameter_groups(recipe: Recipe, model: nn.Module, lr: float) -> list[dict[str, Any]]:
+    """The model's trainable parameters, those of the same options together; a group's `lr` is a factor of `lr`."""
+    options_of = _options_of(recipe)
+    taken = inspect.signature(find_optimizer(recipe.optimizer)).parameters
+    groups: list[dict[str, Any]] = []
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        options = options_of(name, parameter)
+        if not isinstance(options, Mapping):
+            raise InputError(
+                f"parameter_groups must return the options of {name!r} as a mapping, {{}} for the recipe's own, got "
+                f"{options!r:.80}."
+            )
+        for key in options:
+            if key not in taken or key in _WHOLE:
+                raise unknown_name(
+                    f"option of optimizer {recipe.optimizer} for {name!r}", str(key), set(taken) - set(_WHOLE)
+                )
+        if "lr" in options:
+            check(f"the factor lr of {name!r}", Annotated[float, Ge(0)], options["lr"])
+            options = {**options, "lr": lr * options["lr"]}
+        group = next((each for each in groups if each["options"] == dict(options)), None)
+        if group is None:
+            group = {"options": dict(options), "params": []}
+            groups.append(group)
+        group["params"].append(parameter)
+    return [{"params": group["params"], **group["options"]} for group in groups]
+
+
+def _options_of(recipe: Recipe) -> Callable[[str, Tensor], Any]:
+    """The function from a parameter's name and tensor to the options that it does not share with the others."""
+    given = recipe.parameter_groups
+    if not isinstance(given, str):
+        return given
+    if given == GIVEN:
+        raise InputError(
+            "this run's parameter_groups was a function, which is not stored: give it again as "
+            "Recipe(parameter_groups=...)."
+        )
+    if ":" in given:
+        own: Callable[[str, Tensor], Any] = load_object(given, "function of parameters")
+        return own
+    if given not in _GROUPS:
+        raise unknown_name("parameter_groups", given, _GROUPS)
+    return _GROUPS[given]
+
+
+def _no_decay(name: str, parameter: Tensor) -> dict[str, Any]:
+    """No weight decay for biases and the scales of norms, which have one dimension (He et al. 2019, section 3.1)."""
+    return {"weight_decay": 0.0} if parameter.ndim <= 1 or name.endswith("bias") else {}
+
+
+_GROUPS: Mapping[str, Callable[[str, Tensor], Any]] = {
+    "one": lambda name, parameter: {},
+    "no-decay": _no_decay,
+}
+_WHOLE = ("params", "maximize", "differentiable", "capturable", "fused", "foreach")
+"""What holds for all parameters."""
 
 
 def check_optimizer(recipe: Recipe, model: nn.Module, device_type: str) -> None:
@@ -98,6 +163,8 @@ def check_optimizer(recipe: Recipe, model: nn.Module, device_type: str) -> None:
             parameter.grad = None
         smallest.grad = torch.zeros_like(smallest)
         optimizer.step()
+    except InputError:
+        raise
     except Exception as error:  # torch raises many kinds
         reason = str(error).partition("\n")[0]
         raise InputError(

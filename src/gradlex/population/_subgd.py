@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves, tree_map
 
 from gradlex.population._state import batch_norm_layers, statistics_of
 
@@ -20,7 +23,20 @@ class Batch(NamedTuple):
     samples: float
     """How many of the subset's samples this process accounts for in the step."""
     weight: float = 1.0
-    """This process's loss in the mean over the processes that share the step."""
+    """Of the loss: this process's in the mean over the processes that share the step, and a part's in its batch."""
+
+    def parts(self, count: int) -> list[Batch]:
+        """The batch in so many parts of nearly the same size; fewer where a part would be a single sample."""
+        size = len(tree_leaves(self.inputs)[0])
+        count = min(count, max(size // 2, 1))
+        if count == 1:
+            return [self]
+        bounds = [size * place // count for place in range(count + 1)]
+        parts = []
+        for start, stop in pairwise(bounds):
+            inputs, targets = tree_map(operator.itemgetter(slice(start, stop)), (self.inputs, self.targets))
+            parts.append(Batch(inputs, targets, self.samples, weight=self.weight * ((stop - start) / size)))
+        return parts
 
 
 def subgd(
@@ -29,20 +45,29 @@ def subgd(
     batches: Iterable[Batch],
     loss: Callable[[Any, Any], Tensor],
     precision: torch.autocast,
+    *,
+    accumulate: int = 1,
+    clip: Callable[[], object] | None = None,
 ) -> Tensor:
-    """Take one step a batch; return the mean loss over the subset's samples, still on the device."""
+    """Take one step a batch; return the mean loss over the subset's samples, still on the device.
+
+    A step's gradient is computed in `accumulate` parts; `clip` is called before each step.
+    """
     total: Tensor | float = 0.0
     samples = 0.0
     optimizer.zero_grad(set_to_none=True)  # the caller's model may have gradients
     for batch in batches:
-        with precision:
-            value = loss(model(batch.inputs), batch.targets)
-        if batch.weight != 1.0:
-            value = value * batch.weight
-        value.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        for part in batch.parts(accumulate):
+            with precision:
+                value = loss(model(part.inputs), part.targets)
+            if part.weight != 1.0:
+                value = value * part.weight
+            value.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            total = total + value.detach() * part.samples
+        if clip is not None:
+            clip()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        total = total + value.detach() * batch.samples
         samples += batch.samples
     return torch.as_tensor(total) / samples
 

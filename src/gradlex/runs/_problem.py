@@ -18,7 +18,7 @@ from gradlex.errors import InputError
 from gradlex.evolve import Engine
 from gradlex.population import Steps, check_optimizer, steps_of
 from gradlex.randomness import stream, torch_seed
-from gradlex.recipe import GIVEN, Recipe
+from gradlex.recipe import FUNCTIONS, GIVEN, Recipe
 from gradlex.runs._execution import Execution
 from gradlex.runs._probe import Probe, check_takes, probe
 from gradlex.runs._resolve import Facts, bound_selection, held_out_samples, resolve, resolve_method
@@ -68,7 +68,7 @@ class Problem:
         if recipe.augment not in (self.recipe.augment, GIVEN):
             train = train.with_augment(parse_augment(recipe.augment or "none"))
             cases = train if self.cases is self.train else cases
-        for name in ("selection", "schedule"):  # a function stays this process's own
+        for name in FUNCTIONS:  # a function stays this process's own
             if getattr(recipe, name) == GIVEN:
                 recipe = recipe.replace(**{name: getattr(self.recipe, name)})
         own = self.steps[len(steps_of(self.recipe)) :]

@@ -100,6 +100,11 @@ def resolve(recipe: Recipe, facts: Facts) -> Recipe:
     epochs = facts.dataset.baseline_generations
     once = population == 1 or recipe.branch_at  # as many samples as SGD
     batch_size = recipe.batch_size or facts.dataset.batch_size
+    if recipe.accumulate > max(batch_size // 2, 1):
+        raise InputError(
+            f"accumulate {recipe.accumulate} is more than half of the batch size of {batch_size}: each part of a step "
+            "needs at least two samples."
+        )
     whole = -(-samples // batch_size)  # batches that hold every sample once
     recipe = recipe.replace(
         batch_size=batch_size,

@@ -15,7 +15,7 @@ import torch
 
 from gradlex.data import DATASETS
 from gradlex.errors import InputError
-from gradlex.recipe import GIVEN, REVISION, Recipe
+from gradlex.recipe import FUNCTIONS, GIVEN, REVISION, Recipe
 from gradlex.runs._checkpoint import checkpoints, generation_of
 from gradlex.runs._execution import find_device
 from gradlex.runs._folder import RunFolder
@@ -23,7 +23,6 @@ from gradlex.runs._folder import RunFolder
 _OPEN = (None, "auto")
 _EXECUTION = ("evaluate_every", "checkpoint_every", "placement", "keep_checkpoints")
 _BITS = ("processor", "accelerator", "torch", "numpy", "gradlex")
-_FUNCTIONS = ("selection", "schedule")
 
 
 def stored_recipe(folder: RunFolder) -> tuple[Recipe, dict[str, Any]]:
@@ -166,7 +165,7 @@ def continued(recipe: Recipe, folder: RunFolder) -> Recipe:
             f"{folder.path} holds another run: {told}. Ask for what the run has, use gradlex resume "
             f"{shlex.quote(str(folder.path))}, or choose another folder."
         )
-    functions = {name: getattr(recipe, name) for name in _FUNCTIONS if callable(getattr(recipe, name))}
+    functions = {name: getattr(recipe, name) for name in FUNCTIONS if callable(getattr(recipe, name))}
     own = own.replace(dataset=recipe.dataset, **functions)
     if generations is None:
         return own
@@ -193,7 +192,8 @@ def _left_open(name: str, asked: Any, had: dict[str, Any]) -> bool:
 _AFTER_BRANCH = (
     *("selection", "selection_options", "population", "momentum", "promotion", "promotion_cases"),
     *("recalibrate", "recalibrate_final", "outer_lr", "outer_momentum", "outer_nesterov"),
-    *("branch_at", "tail", "tail_options", "tail_mean", "generations", "schedule", "lr", "dataset"),
+    *("branch_at", "tail", "tail_options", "tail_mean", "generations", "dataset"),
+    *("schedule", "schedule_options", "lr"),
     *("parts", "vary", "inherit_variation", "cases"),
 )
 """What has no part in a run's first generations, before it branches; the learning rates are compared one by one."""
