@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # Algorithm 1 and its imports need no torch
     from torch import Tensor
 
     from gradlex.population._parent import State
-    from gradlex.selection import ErrorTable, Indices
 
 SKETCH = 256
+Errors: TypeAlias = npt.NDArray[np.floating | np.integer]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ WINNER = "winner"
 """The slot of Parent in which a winner's advantage waits for its offspring."""
 
 
-def winner_slot(cases: Indices, errors: ErrorTable, winner: int, used: int) -> State | None:
+def winner_slot(cases: npt.NDArray[np.intp], errors: Errors, winner: int, used: int) -> State | None:
     """Of a winner, by (candidates, cases) errors, of which the first `used` decided; None: too few left."""
     import torch  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def winner_slot(cases: Indices, errors: ErrorTable, winner: int, used: int) -> S
     }
 
 
-def heritability(slot: State, errors: ErrorTable) -> Heritability | None:
+def heritability(slot: State, errors: Errors) -> Heritability | None:
     """What the offspring have kept, by their (candidates, cases) errors on the slot's cases."""
     used = int(slot["used"])
     before = slot["advantage"].numpy()[used:]
