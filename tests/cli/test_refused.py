@@ -41,6 +41,8 @@ REFUSED = [
     ("--optimizer-options nestrov=true", "Did you mean 'nesterov'?"),
     ("--optimizer-options nesterov", "an option is written KEY=VALUE, got 'nesterov'"),
     ("--optimizer-options momentum=-1", "refused its settings"),
+    ("--optimizer adamw --optimizer-options betas=[0.9]", "options {'betas': [0.9]}): IndexError"),
+    ("--optimizer adamw --optimizer-options betas=0.9", "options {'betas': 0.9}): TypeError"),
     ("--selection tournament --selection-options on_all_fail=random", "tournament"),
     (
         "--selection tournament --selection-options tournament_size=5",

@@ -13,6 +13,7 @@ import gradlex
 from gradlex import RunError
 from gradlex.population import split
 from gradlex.randomness import stream
+from gradlex.runs import stored_run
 
 
 @pytest.mark.parametrize("method", ["lexicase", "random", "tournament", "dalex"])
@@ -42,6 +43,17 @@ def test_weights_that_are_not_finite_count_as_diverged_though_the_loss_is_finite
     with pytest.raises(RunError, match="diverged"):
         # One step only: its loss is computed before the weights overflow.
         gradlex.train(sign_net, (1e3 * signs[0], 1 - signs[1]), recipe)
+
+
+def test_a_loss_too_large_for_float32_is_recorded_as_the_largest_there_is(signs, sign_net, small, tmp_path):
+    """Only a network in float64 has one, and goes on with it."""
+    wrong = (signs[0].double() * 1e60, 1 - signs[1])
+    recipe = small.replace(lr=1e-300, momentum="none")
+    run = gradlex.train(sign_net.double(), wrong, recipe, test=wrong, out=tmp_path)
+    largest = float(np.finfo(np.float32).max)
+    assert [record.losses for record in run.generations] == [(largest,) * 3] * 2
+    assert [record.losses for record in stored_run(tmp_path).generations] == [(largest,) * 3] * 2
+    assert run.test["loss"] > largest
 
 
 def test_when_all_diverge_the_error_names_the_generation_and_the_rate(images, tiny_cnn, small, tmp_path):

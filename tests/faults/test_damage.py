@@ -204,8 +204,13 @@ def test_weights_with_a_flipped_bit_are_refused(ema, forks, train, contents, tmp
         before = contents(tmp_path / "run")
         done = forks.run(*evaluate, expect=2)
         assert f"{name} is damaged: its checksum is not the one in result.json" in done.err
+        for command in (
+            ("resume", tmp_path / "run", *ALONE),
+            (*train, "--init-from", tmp_path / "run" / name, "--out", tmp_path / "new"),
+        ):
+            assert f"{name} is damaged" in forks.run(*command, expect=2).err
+        assert not (tmp_path / "new").exists()
+        assert contents(tmp_path / "run") == before
         shutil.rmtree(tmp_path / "copy", ignore_errors=True)
         shutil.copytree(tmp_path / "run", tmp_path / "copy", ignore=lambda *_: ["checkpoint"])
-        done = forks.run("resume", tmp_path / "copy", *ALONE, expect=2)  # which would give it back
-        assert "is damaged" in done.err
-        assert contents(tmp_path / "run") == before
+        assert "is damaged" in forks.run("resume", tmp_path / "copy", *ALONE, expect=2).err

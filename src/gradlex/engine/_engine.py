@@ -57,13 +57,7 @@ class PopulationEngine:
             for index in self.team.mine(len(subsets))
         }
         first = self.worker.parallel is None or self.worker.parallel.rank == 0  # a group speaks once
-        rows = {
-            index: np.concatenate(
-                [np.array([math.nan if c.loss is None else c.loss], dtype=np.float32), c.sketch]
-            )
-            for index, c in own.items()
-            if first
-        }
+        rows = {index: _row(candidate) for index, candidate in own.items() if first}
         shared = self.team.share(rows, np.arange(len(subsets)), 2 + SKETCH)
         losses = tuple(None if math.isnan(loss) else float(loss) for loss in shared[:, 0])
         if all(loss is None for loss in losses):
@@ -74,6 +68,15 @@ class PopulationEngine:
             )
         movements = shared[[loss is not None for loss in losses], 1:]
         return TrainedCandidates(self, parent, own, losses, movements, time.perf_counter() - started)
+
+
+def _row(candidate: Candidate) -> npt.NDArray[np.float32]:
+    """What all processes learn of a candidate: its loss, NaN where it diverged, and its sketch."""
+    loss = math.nan if candidate.loss is None else candidate.loss
+    most = float(np.finfo(np.float32).max)  # a network in float64 may be worse, and has not diverged
+    return np.concatenate(
+        [np.array([loss], dtype=np.float64).clip(-most, most).astype(np.float32), candidate.sketch]
+    )
 
 
 class TrainedCandidates:

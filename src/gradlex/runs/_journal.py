@@ -40,8 +40,8 @@ from gradlex.runs._resume import (
     stored_environment,
     stored_execution,
 )
-from gradlex.runs._stored_run import parse_records, stored_result, stored_run, weights_checksum
-from gradlex.runs._weights import load_weights
+from gradlex.runs._stored_run import parse_records, stored_result, stored_run
+from gradlex.runs._weights import load_weights, read_weights
 
 _Found = TypeVar("_Found")
 WEIGHTS = ("model.safetensors", "ema.safetensors")
@@ -93,6 +93,9 @@ class Journal(Callback):
             if result["generations"] == parent.generation and (
                 parent.generation == recipe.generations or result.get("stopped")
             ):
+                for name in WEIGHTS:
+                    if (folder.path / name).exists():
+                        read_weights(folder.path / name)  # refused where it is damaged
                 self.finished = result
                 self._notice(_done(result))
                 return parent
@@ -299,7 +302,7 @@ class Journal(Callback):
 
     def _weights(self, name: str) -> State:
         model = self._problem.model
-        load_weights(model, self._folder.path / name, sha256=weights_checksum(self._folder, name))
+        load_weights(model, self._folder.path / name)
         return copy(capture(model))
 
     def _continue(self, progress: dict[str, Any], damaged: list[Path]) -> None:

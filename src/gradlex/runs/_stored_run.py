@@ -130,7 +130,7 @@ def load_network(path: Path | str, *, ema: bool = False, device: str | None = "c
         )
     model = build_model(recipe, tuple(data["input_shape"]), data["num_classes"])
     name = "ema.safetensors" if ema else "model.safetensors"
-    load_weights(model, folder.path / name, sha256=weights_checksum(folder, name))
+    load_weights(model, folder.path / name)
     return model.eval().to(find_device(device))
 
 
@@ -141,12 +141,6 @@ def load_normalization(path: Path | str) -> Normalization:
     _check_finished(folder, recipe, data)
     scales = data["normalization"]
     return Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
-
-
-def weights_checksum(folder: RunFolder, name: str) -> str | None:
-    """What result.json says is the SHA-256 of a file of weights; None where gradlex 0.1.0 wrote it."""
-    found = folder.read_json("result.json").get("sha256")
-    return found.get(name) if isinstance(found, dict) else None
 
 
 def load_test_samples(

@@ -1,4 +1,7 @@
-"""Weights as safetensors: contiguous, tied ones once, nothing that could run."""
+"""Weights as safetensors: contiguous, tied ones once, nothing that could run.
+
+A run's result.json has the SHA-256 of its final weights: a file that is not what it was is never used.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from torch import Tensor, nn
 
 from gradlex.errors import InputError
 from gradlex.population import State, capture
+from gradlex.runs._folder import RunFolder
 
 
 def persistent(model: nn.Module, state: State | None = None) -> dict[str, Tensor]:
@@ -25,19 +29,32 @@ def weights_bytes(model: nn.Module, state: State) -> bytes:
     return safetensors.torch.save(persistent(model, state))
 
 
-def load_weights(model: nn.Module, path: Path, *, sha256: str | None = None) -> None:
-    """Give the model the weights of a file; refused, with what differs, unless names and shapes are its own.
-
-    With `sha256` the file must be the one it was when that was written.
-    """
+def read_weights(path: Path) -> bytes:
+    """What a file of weights holds; refused where it is a run's and not what it was when the run ended."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}.") from error
     except (OSError, ValueError) as error:  # the latter: a name that no file system takes
         raise InputError(f"{path} cannot be read: {error}.") from error
-    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+    wanted = _checksum(path)
+    if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
         raise InputError(f"{path} is damaged: its checksum is not the one in result.json. Restore the file.")
+    return data
+
+
+def _checksum(path: Path) -> str | None:
+    """What the run that a file of weights lies in says of it; None where it is no run's, or one of gradlex 0.1.0."""
+    folder = RunFolder(path.parent)
+    if not folder.holds_run or not (folder.path / "result.json").exists():
+        return None
+    found = folder.read_json("result.json").get("sha256")
+    return found.get(path.name) if isinstance(found, dict) else None
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Give the model the weights of a file; refused, with what differs, unless names and shapes are its own."""
+    data = read_weights(path)
     try:
         found = safetensors.torch.load(data)
     except SafetensorError as error:
