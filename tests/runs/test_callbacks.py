@@ -9,6 +9,7 @@ import torch
 
 import gradlex
 from gradlex import RunError
+from gradlex.randomness import stream
 from gradlex.runs import stored_run
 
 
@@ -173,3 +174,23 @@ def test_a_killed_run_is_resumed_from_its_checkpoint(every, images, tiny_cnn, sm
     assert again.calls == ["start", *range(4 if every == 1 else 3, 5), "end"]
     lines = [json.loads(line) for line in (tmp_path / "run" / "generations.jsonl").read_text().splitlines()]
     assert [line["generation"] for line in lines] == [0, 1, 2, 3, 4]
+
+
+def test_a_record_names_the_cases_that_decided(images, tiny_cnn, small, tmp_path):
+    run = gradlex.train(tiny_cnn(), images, small.replace(generations=4), out=tmp_path / "run")
+    for record in stored_run(tmp_path / "run").generations:
+        order = stream(run.recipe.seed, "cases", record.generation).permutation(50)
+        places = [used for used, _ in record.survivors]
+        places += [record.cases_used] if record.reason == "all_failed" else []
+        assert record.deciding == tuple(order[place - 1] for place in places)
+    assert any(record.deciding for record in run.generations)
+
+
+def test_records_without_deciding_cases_are_read(images, tiny_cnn, small, tmp_path):
+    gradlex.train(tiny_cnn(), images, small, out=tmp_path / "run")
+    path = tmp_path / "run" / "generations.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        del line["deciding"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert {record.deciding for record in stored_run(tmp_path / "run").generations} == {None}

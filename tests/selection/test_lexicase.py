@@ -46,6 +46,10 @@ def test_lexicase_equals_the_case_by_case_reference_for_every_slice_size(on_all_
             )
             assert (choice.index, choice.cases_used, choice.reason) == (index, used, reason)
             assert list(choice.survivors) == trail
+            last = [used] if reason == "all_failed" else []
+            assert list(choice.deciding) == [
+                order[place - 1] for place in [*(place for place, _ in trail), *last]
+            ]
         reasons.add(reason)
     expected = {"only_candidate", "sole_survivor", "exhausted"}
     assert reasons == expected | ({"all_failed"} if on_all_fail == "random" else set())
@@ -69,6 +73,7 @@ def test_epsilon_lexicase_equals_the_case_by_case_reference(mode, epsilon, naive
                 _first_slice=first_slice,
             )
             assert (choice.cases_used, choice.reason, list(choice.survivors)) == (used, reason, trail)
+            assert list(choice.deciding) == [order[place - 1] for place, _ in trail]
             assert choice.index in pool
 
 

@@ -35,6 +35,9 @@ class Record:
     """After how many cases which candidates were left."""
     train_seconds: float
     select_seconds: float
+    deciding: tuple[int, ...] | None = None
+    """Which case made each entry of `survivors`, and last the case that all failed, if that ended it; empty where no
+    single case decides, None where it was not recorded."""
     movement: float | None = None
     spread: float | None = None
     disagreement: float | None = None
@@ -72,6 +75,7 @@ class Record:
             cases_used=generation.choice.cases_used,
             cases_evaluated=generation.cost.cases_evaluated,
             survivors=generation.choice.survivors,
+            deciding=generation.choice.deciding,
             train_seconds=round(generation.cost.train_seconds, 6),
             select_seconds=round(generation.cost.select_seconds, 6),
             movement=_rounded(generation.diversity.movement),
@@ -96,6 +100,7 @@ class Record:
                 "entropy": line.get("entropy", 0.0),
                 "settings": tuple(line.get("settings", ())),
                 "survivors": tuple((used, tuple(left)) for used, left in line["survivors"]),
+                "deciding": None if line.get("deciding") is None else tuple(line["deciding"]),
             },
             metrics=metrics_from(evaluated),
         )

@@ -86,6 +86,7 @@ def parse_records(lines: Mapping[str, Sequence[bytes]], path: Path) -> list[Reco
                 *(loss for loss in record.losses if loss is not None),
                 *record.weights,
                 *(place for used, left in record.survivors for place in (used, *left)),
+                *(record.deciding or ()),
             )
             if record.generation != number or not all(isinstance(n, int | float) for n in numbers):
                 raise ValueError(f"line {number + 1} is no record of generation {number}")  # noqa: TRY301

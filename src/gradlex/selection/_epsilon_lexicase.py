@@ -97,7 +97,7 @@ def _choose(cases: Indices, pool: Indices, rng: np.random.Generator, ask: Ask, f
                 continue
             alive[alive] = passing
             trail.used = start + int(column) + 1
-            trail.shrink(pool[alive])
+            trail.shrink(pool[alive], part[column])
             if alive.sum() == 1:
                 return trail.choose(int(pool[alive][0]), "sole_survivor")
         pool = pool[alive]

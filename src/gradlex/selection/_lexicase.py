@@ -49,12 +49,13 @@ def lexicase(
             lowest = values.min()
             if lowest > 0 and on_all_fail == "random":
                 trail.used = start + int(column) + 1
+                trail.decide(part[column])
                 return trail.choose(pick(pool[alive], rng), "all_failed")
             if (values == lowest).all():
                 continue
             alive[alive] = values == lowest
             trail.used = start + int(column) + 1
-            trail.shrink(pool[alive])
+            trail.shrink(pool[alive], part[column])
             if alive.sum() == 1:
                 return trail.choose(int(pool[alive][0]), "sole_survivor")
         pool = pool[alive]

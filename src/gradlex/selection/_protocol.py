@@ -53,6 +53,9 @@ class Choice:
     """How many cases of the order the decision rests on."""
     survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
+    deciding: tuple[int, ...] = ()
+    """The case that made each entry of `survivors`, and last the case that all who were left failed, where that ended
+    it. Empty where no single case decides: a mean or a batch does."""
     memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     """Arrays that the same strategy gets back in the next generation as `errors.memory`."""
     weights: Mapping[int, float] | None = None
@@ -65,19 +68,32 @@ class Choice:
 
 
 class Trail:
-    """What a filter of cases has seen so far: how many cases, and whom they left."""
+    """What a filter of cases has seen so far: how many cases, whom they left, and which cases decided."""
 
     def __init__(self) -> None:
         self.used = 0
         self._survivors: list[tuple[int, tuple[int, ...]]] = []
+        self._deciding: list[int] = []
 
-    def shrink(self, pool: Indices) -> None:
-        """Note that the pool has become smaller with the last case used."""
+    def shrink(self, pool: Indices, case: np.integer | None = None) -> None:
+        """Note that the pool has become smaller with the last case used, which is `case` where it alone did it."""
         self._survivors.append((self.used, tuple(pool.tolist())))
+        self.decide(case)
+
+    def decide(self, case: np.integer | None) -> None:
+        """Note a case that decided alone."""
+        if case is not None:
+            self._deciding.append(int(case))
 
     def choose(self, index: int, reason: str) -> Choice:
         """The Choice at the end of this trail."""
-        return Choice(index=index, reason=reason, cases_used=self.used, survivors=tuple(self._survivors))
+        return Choice(
+            index=index,
+            reason=reason,
+            cases_used=self.used,
+            survivors=tuple(self._survivors),
+            deciding=tuple(self._deciding),
+        )
 
 
 class Selection(Protocol):
