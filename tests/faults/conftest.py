@@ -27,7 +27,8 @@ TRAIN = (
 )  # fmt: skip
 
 
-BYTES = ("recipe.json", "evaluations.jsonl", "model.safetensors", "ema.safetensors")
+WEIGHTS = ("model.safetensors", "ema.safetensors")
+BYTES = ("recipe.json", "evaluations.jsonl", *WEIGHTS, "predictions.safetensors")
 
 
 class Child:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -108,7 +109,7 @@ def test_the_result_sums_up_the_run(run):
         {"name": "loss", "higher_is_better": False, "fraction": False},
     ]
     assert result["stopped"] is None
-    assert set(result["sha256"]) == {"model.safetensors"}
+    assert set(result["sha256"]) == {"model.safetensors", "predictions.safetensors"}
     assert result["seconds"] >= 0
     assert result["data"]["train_samples"] == result["data"]["test_samples"] == 50
 
@@ -224,3 +225,22 @@ def test_the_fingerprint_changes_with_any_sample_and_any_label(images, tiny_drop
     renamed[9] = (renamed[9] + 1) % 3
     assert len({fingerprint(x, y), fingerprint(moved, y), fingerprint(x, renamed)}) == 3
     assert fingerprint(x, y) == fingerprint(x.clone(), y.clone())
+
+
+def test_a_finished_run_holds_what_its_network_predicts_for_every_sample(images, tiny_cnn, small, tmp_path):
+    x, y = images
+    run = gradlex.train(tiny_cnn(), images, small, test=(x[:20], y[:20]), out=tmp_path / "run")
+    found = gradlex.runs.stored_predictions(tmp_path / "run", run.result)
+    with torch.no_grad():
+        outputs = run.model(x)
+    for part, count in (("train", 50), ("test", 20)):
+        losses = torch.nn.functional.cross_entropy(outputs[:count], y[:count], reduction="none")
+        assert np.allclose(found[part].errors, losses, atol=1e-5)
+        assert found[part].predicted.tolist() == outputs[:count].argmax(dim=1).tolist()
+        assert found[part].targets.tolist() == y[:count].tolist()
+    path = tmp_path / "run" / "predictions.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(gradlex.InputError, match="damaged"):
+        gradlex.runs.stored_predictions(tmp_path / "run", run.result)
+    path.unlink()
+    assert gradlex.runs.stored_predictions(tmp_path / "run", run.result) == {}

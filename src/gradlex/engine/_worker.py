@@ -184,8 +184,13 @@ class Worker:
         install(twin, copy(moved(state, self.device)))
         return twin.eval()
 
-    def evaluate(self, state: State, samples: Samples) -> dict[str, float]:
-        """The task's metrics on clean samples, in full precision: the way the returned model computes."""
+    def evaluate(
+        self, state: State, samples: Samples, watch: Callable[[Any, Any], None] | None = None
+    ) -> dict[str, float]:
+        """The task's metrics on clean samples, in full precision: the way the returned model computes.
+
+        `watch` is shown the outputs and targets of every batch.
+        """
         seed = torch_seed(self.recipe.seed, "evaluation")
         with (
             failing_as("the evaluation"),
@@ -196,7 +201,8 @@ class Worker:
         ):
             install(self.model, own)
             clean = self._clean(samples, np.arange(len(samples)))
-            return self.task.metrics((call(self.model, inputs), targets) for inputs, targets in clean)
+            answers = ((call(self.model, inputs), targets) for inputs, targets in clean)
+            return self.task.metrics(answers if watch is None else _watched(answers, watch))
 
     def _errors(self, states: Sequence[State], cases: Indices, generation: int) -> npt.NDArray[np.float32]:
         # A batch is prepared once for all candidates that lie on the device; those on the host come one by one.
@@ -272,3 +278,11 @@ class Worker:
         member = self.parallel.rank if self.parallel else 0
         place = index + member * self.recipe.require("population")
         return torch_seed(self.recipe.seed, "dropout", generation, place)
+
+
+def _watched(
+    batches: Iterator[tuple[Any, Any]], watch: Callable[[Any, Any], None]
+) -> Iterator[tuple[Any, Any]]:
+    for outputs, targets in batches:
+        watch(outputs, targets)
+        yield outputs, targets

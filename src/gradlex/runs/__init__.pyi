@@ -8,10 +8,13 @@ from ._interrupts import deaf as deaf
 from ._launch import choose_processes as choose_processes
 from ._member import launched as launched
 from ._member import leading as leading
+from ._predictions import Predictions as Predictions
+from ._predictions import stored_predictions as stored_predictions
 from ._problem import EngineFactory as EngineFactory
 from ._problem import Problem as Problem
 from ._problem import Resolved as Resolved
 from ._problem import Resolver as Resolver
+from ._problem import case_samples as case_samples
 from ._problem import make_problem as make_problem
 from ._replay import replay_recipe as replay_recipe
 from ._resolve import resolve_method as resolve_method

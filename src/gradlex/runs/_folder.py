@@ -22,6 +22,7 @@ _FILES = (
     "checkpoint",
     "model.safetensors",
     "ema.safetensors",
+    "predictions.safetensors",
     "result.json",
 )
 

@@ -31,6 +31,7 @@ from gradlex.runs._checkpoint import (
 )
 from gradlex.runs._execution import Execution
 from gradlex.runs._folder import RECORDS, RunFolder
+from gradlex.runs._predictions import PREDICTIONS
 from gradlex.runs._problem import Problem
 from gradlex.runs._resume import (
     changed_machine,
@@ -146,12 +147,12 @@ class Journal(Callback):
         self._guard(lambda: save_checkpoint(folder.path / "checkpoint", parent, progress, keep=keep))
         self._saved = parent.generation
 
-    def finish(self, weights: Mapping[str, bytes], result: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the final weights, and the result with their checksums last; returns the result."""
+    def finish(self, files: Mapping[str, bytes], result: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the final weights and predictions, and the result with their checksums last; returns the result."""
         if self.finished is not None:
             return self.finished
-        checksums = {name: hashlib.sha256(data).hexdigest() for name, data in weights.items()}
-        for name, data in weights.items():
+        checksums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+        for name, data in files.items():
             self._guard(functools.partial(self._folder.write_bytes, name, data))
         whole = {**result, "seconds": self.seconds, "sha256": checksums}
         plain = {**whole, "metrics": plain_metrics(whole["metrics"])}
@@ -187,7 +188,7 @@ class Journal(Callback):
         recipe, folder = self._problem.recipe, self._folder
         # The environment first: with recipe.json there, all that resuming needs to know is there.
         folder.write_json("environment.json", self._environment)
-        for name in ("result.json", *WEIGHTS):  # of a run that is being made longer
+        for name in ("result.json", *WEIGHTS, PREDICTIONS):  # of a run that is being made longer
             folder.remove(name)
         data = {**self._problem.data, "path_from_run": path_from_run(recipe, folder)}
         stored = {"gradlex": __version__, "revision": REVISION, "recipe": recipe.to_dict(), "data": data}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
@@ -147,11 +148,18 @@ def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentat
 
 def _held_out(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples]:
     """The samples to train on, and the cases to select on, which may be a part that is never trained on."""
-    held = held_out_samples(recipe, len(samples))
-    if held == 0:
+    held = case_samples(recipe, len(samples))
+    if held is None:
         return samples, samples
-    order = stream(recipe.seed, "held_out").permutation(len(samples))
-    return Subset(samples, np.sort(order[held:])), Subset(samples, np.sort(order[:held]))
+    return Subset(samples, np.setdiff1d(np.arange(len(samples)), held)), Subset(samples, held)
+
+
+def case_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp] | None:
+    """Which of the data's training samples the held-out cases are, by their numbers; None where all are cases."""
+    held = held_out_samples(recipe, num_samples)
+    if held == 0:
+        return None
+    return np.sort(stream(recipe.seed, "held_out").permutation(num_samples)[:held])
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from gradlex.runs._interrupts import Interrupts
 from gradlex.runs._journal import Journal
 from gradlex.runs._launch import choose_processes, members
 from gradlex.runs._member import Member, launched, leading
+from gradlex.runs._predictions import PREDICTIONS, PredictionRecorder, predictions_bytes
 from gradlex.runs._problem import EngineFactory, make_problem
 from gradlex.runs._resume import (
     check_beginning,
@@ -249,7 +250,9 @@ class _Session:
         last = live.records[-1].metrics if live.records else {}
         if live.stopped and problem.test is not None and (not last or problem.recipe.recalibrate_final):
             last = _evaluated(worker, final, problem.test)
-        metrics = {**last, "train": worker.evaluate(final.state, problem.train)}
+        parts = {"train": problem.train, "test": problem.test}
+        answers = {part: PredictionRecorder(task=problem.task) for part in parts if parts[part] is not None}
+        metrics = {**last, "train": worker.evaluate(final.state, problem.train, answers["train"])}
         result = {
             "metrics": metrics,
             "measures": [asdict(measure) for measure in problem.task.measures],
@@ -268,8 +271,11 @@ class _Session:
         if journal is None:
             return result
         states = {"model.safetensors": final.state, "ema.safetensors": final.slots.get("ema")}
-        weights = {name: weights_bytes(worker.model, state) for name, state in states.items() if state}
-        return journal.finish(weights, result)
+        files = {name: weights_bytes(worker.model, state) for name, state in states.items() if state}
+        if problem.test is not None:
+            worker.evaluate(final.state, problem.test, answers["test"])
+        files[PREDICTIONS] = predictions_bytes(answers)
+        return journal.finish(files, result)
 
     @contextmanager
     def _watched(self, live: LiveRun) -> Iterator[None]:
