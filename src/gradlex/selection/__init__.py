@@ -1,6 +1,7 @@
 """Who becomes the parent: strategies over lazily evaluated case errors. NumPy only."""
 
 from gradlex.selection._batch_lexicase import batch_lexicase
+from gradlex.selection._cases import Cases, ResolvedCases
 from gradlex.selection._dalex import dalex
 from gradlex.selection._downsampled_lexicase import downsampled_lexicase
 from gradlex.selection._epsilon_lexicase import EpsilonMode, epsilon_lexicase
@@ -23,12 +24,14 @@ from gradlex.selection._weights import promoting
 __all__ = [
     "SELECTIONS",
     "CaseErrors",
+    "Cases",
     "Chances",
     "Choice",
     "EpsilonMode",
     "ErrorTable",
     "Indices",
     "OnAllFail",
+    "ResolvedCases",
     "Selection",
     "SelectionInfo",
     "TableErrors",

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
+from gradlex.selection._cases import ResolvedCases
 from gradlex.selection._lexicase_parents import lexicase_parents
 from gradlex.selection._pools import (
     Mask,
     Probabilities,
-    distinct_columns,
+    kinds_of_cases,
     lexicase_probabilities,
     pool_chances,
 )
@@ -186,17 +187,21 @@ def _pick_each(pools: Mask, rng: np.random.Generator) -> Indices:
 
 
 def epsilon_lexicase_probabilities(
-    table: ErrorTable, *, epsilon: float | None, epsilon_mode: EpsilonMode
+    table: ErrorTable,
+    *,
+    epsilon: float | None,
+    epsilon_mode: EpsilonMode,
+    order: ResolvedCases | None = None,
 ) -> Probabilities | None:
     """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
     if epsilon_mode == "static":
-        return lexicase_probabilities(_failing(table, epsilon))
+        return lexicase_probabilities(_failing(table, epsilon), order=order)
     if epsilon_mode == "dynamic" and epsilon is None:
         return None
-    kinds, counts = distinct_columns(table.astype(np.float64))
+    kinds, counts, levels = kinds_of_cases(table.astype(np.float64), order)
     deviations = median_absolute_deviation(kinds) if epsilon is None else np.full(len(counts), float(epsilon))
 
     def near(pool: Indices) -> Mask:
         return np.asarray(kinds[pool] <= kinds[pool].min(axis=0) + deviations)
 
-    return pool_chances(near, counts, len(table))
+    return pool_chances(near, counts, len(table), levels=levels)

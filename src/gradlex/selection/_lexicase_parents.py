@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from gradlex.selection._cases import ResolvedCases
 from gradlex.selection._lexicase import OnAllFail
 from gradlex.selection._pools import dense_ranks, distinct_columns
 from gradlex.selection._protocol import ErrorTable, Indices
@@ -32,9 +33,13 @@ def lexicase_parents(
     *,
     on_all_fail: OnAllFail = "survive",
     depth: int | None = None,
+    order: ResolvedCases | None = None,
 ) -> Indices:
-    """`k` independent parents from a checked (candidates, cases) table; "random" needs 0/1 errors."""
-    filters = _Filters(table, on_all_fail)
+    """`k` independent parents from a checked (candidates, cases) table; "random" needs 0/1 errors.
+
+    `order` says which cases come sooner, and cannot be combined with `depth`.
+    """
+    filters = _Filters(table, on_all_fail, order)
     limit = None if depth is None or depth >= table.shape[1] else depth
     parents = np.empty(k, dtype=np.intp)
     block = max(64, _BLOCK // max(len(table), len(filters.telling)))
@@ -47,8 +52,8 @@ def lexicase_parents(
 class _Filters:
     """What each case lets pass: the bits of its best candidates, (words, cases)."""
 
-    def __init__(self, table: ErrorTable, on_all_fail: OnAllFail) -> None:
-        self.table = table
+    def __init__(self, table: ErrorTable, on_all_fail: OnAllFail, order: ResolvedCases | None = None) -> None:
+        self.table, self.order = table, order
         self.ends = on_all_fail == "random"
         self.population, self.cases = table.shape
         best = np.zeros(self.cases, table.dtype) if self.ends else table.min(axis=0)
@@ -58,6 +63,16 @@ class _Filters:
             self.best[:, part] = pack(table[:, part] == best[part])
         self.telling = np.flatnonzero(table.max(axis=0) != best)
         """The cases on which not everyone is among the best: no other can matter."""
+        self._sums: npt.NDArray[np.float64] | None = None
+        if order is not None and order.weights is not None:
+            self._sums = np.cumsum(order.weights[self.telling])
+
+    def draw(self, count: int, rng: np.random.Generator) -> Indices:
+        """Cases that can matter, with replacement, in proportion to their weights."""
+        if self._sums is None:
+            return np.asarray(self.telling[rng.integers(len(self.telling), size=count)])
+        places = np.searchsorted(self._sums, rng.random(count) * self._sums[-1], side="right")
+        return np.asarray(self.telling[np.minimum(places, len(self.telling) - 1)])
 
     @cached_property
     def two_levels(self) -> bool:
@@ -90,10 +105,13 @@ def _select(filters: _Filters, k: int, rng: np.random.Generator, depth: int | No
     active = np.flatnonzero(left > 0)
     pools, left = pools[:, active], left[active]
     drawn = np.empty((0, len(active)), dtype=np.intp)
-    for _ in range(min(max(_LEAST_DRAWS, telling // 8), _MOST_DRAWS)):
+    levels = (
+        filters.order is not None and filters.order.levels is not None
+    )  # one after another: whole orders only
+    for _ in range(0 if levels else min(max(_LEAST_DRAWS, telling // 8), _MOST_DRAWS)):
         if not len(active):
             break
-        cases = filters.telling[rng.integers(telling, size=len(active))]
+        cases = filters.draw(len(active), rng)
         pools, ended = _filter(filters, pools, cases)
         ended |= _single(pools)
         if depth is not None:
@@ -126,7 +144,11 @@ def _exhaust(
     filters: _Filters, pools: Words, final: Words, active: Indices, rng: np.random.Generator
 ) -> None:
     """Take the parents that are still open through a whole permutation of the cases."""
-    if filters.population <= 64:  # few candidates disagree in few ways: only the order of those matters
+    if filters.order is not None:
+        orders = filters.telling[
+            np.argsort(filters.order.races(len(active), rng)[:, filters.telling], axis=1)
+        ].T
+    elif filters.population <= 64:  # few candidates disagree in few ways: only the order of those matters
         filters, counts = filters.kinds
         # In a random order, kinds first occur as in a race of exponential times with the counts as rates.
         orders = np.argsort(rng.exponential(size=(len(active), len(counts))) / counts, axis=1).T

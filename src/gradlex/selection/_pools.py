@@ -24,11 +24,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gradlex.selection._cases import ResolvedCases
 from gradlex.selection._lexicase import OnAllFail
 from gradlex.selection._protocol import ErrorTable, Indices
 
 Probabilities: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Counts: TypeAlias = Indices | Probabilities
 
 _MOST_WORK = 1 << 26
 """How many (candidate, case) pairs are looked at for the pools, and again for a depth; about a second."""
@@ -56,31 +58,43 @@ class _Steps(NamedTuple):
 
 
 def lexicase_probabilities(
-    table: ErrorTable, *, on_all_fail: OnAllFail = "survive", depth: int | None = None
+    table: ErrorTable,
+    *,
+    on_all_fail: OnAllFail = "survive",
+    depth: int | None = None,
+    order: ResolvedCases | None = None,
 ) -> Probabilities:
-    """Lexicase on a checked (candidates, cases) table, after `depth` cases of the order at most."""
+    """Lexicase on a checked (candidates, cases) table, after `depth` cases of the order at most.
+
+    `order` says which cases come sooner, and cannot be combined with `depth`.
+    """
     ends = on_all_fail == "random"
     ranks = (table != 0).astype(np.uint8) if ends else dense_ranks(table)
-    if len(table) <= _MOST_FOR_ALL_SUBSETS and ranks.max() <= 1:
+    if len(table) <= _MOST_FOR_ALL_SUBSETS and ranks.max() <= 1 and order is None:
         return _flow(_steps_between_subsets(ranks == 0, ends), table.shape[1], depth)
-    kinds, counts = distinct_columns(ranks)
+    kinds, counts, levels = kinds_of_cases(ranks, order)
 
     def best(pool: Indices) -> Mask:
         errors = kinds[pool]
         return np.asarray(errors == (0 if ends else errors.min(axis=0)))
 
-    return pool_chances(best, counts, len(table), depth)
+    return pool_chances(best, counts, len(table), depth, levels)
 
 
 def pool_chances(
-    survivors: Callable[[Indices], Mask], counts: Indices, population: int, depth: int | None = None
+    survivors: Callable[[Indices], Mask],
+    counts: Counts,
+    population: int,
+    depth: int | None = None,
+    levels: Indices | None = None,
 ) -> Probabilities:
     """The chances under any filter with the property.
 
     `survivors(pool)` says whom of the pool each kind of case leaves, (pool, kinds), nobody where it ends the
-    selection; `counts` how many cases of each kind there are.
+    selection; `counts` how many cases of each kind there are, or their weights together; of the kinds that change a
+    pool those of the lowest of `levels` come first.
     """
-    return _flow(_steps_found(survivors, counts, population), int(counts.sum()), depth)
+    return _flow(_steps_found(survivors, counts, population, levels), int(counts.sum()), depth)
 
 
 def _steps_between_subsets(solved: Mask, ends: bool) -> _Steps:
@@ -118,18 +132,22 @@ def _steps_between_subsets(solved: Mask, ends: bool) -> _Steps:
     )
 
 
-def _steps_found(survivors: Callable[[Indices], Mask], counts: Indices, population: int) -> _Steps:
+def _steps_found(
+    survivors: Callable[[Indices], Mask], counts: Counts, population: int, levels: Indices | None = None
+) -> _Steps:
     """The steps between the pools that can be reached, found one pool after another."""
     everyone = np.arange(population)
     pools = [everyone]
     numbers = {everyone.tobytes(): 0}
-    ending: list[int] = []
+    ending: list[float] = []
     source: list[int] = []
     target: list[int] = []
-    cases: list[int] = []
+    cases: list[float] = []
     work = population * len(counts)
     for number, pool in enumerate(pools):  # which grows as smaller pools are found
-        successors, weights = _successors(survivors(pool), counts) if len(pool) > 1 else _NO_SUCCESSORS
+        successors, weights = (
+            _successors(survivors(pool), counts, levels) if len(pool) > 1 else _NO_SUCCESSORS
+        )
         ending.append(0)
         for column, weight in zip(successors.T, weights.tolist(), strict=True):
             successor = pool[column]
@@ -202,16 +220,18 @@ def _flow_within(steps: _Steps, cases: int, depth: int) -> Probabilities:
     return ended + here
 
 
-def _successors(passing: Mask, counts: Indices) -> tuple[Mask, Indices]:
+def _successors(passing: Mask, counts: Counts, levels: Indices | None = None) -> tuple[Mask, Probabilities]:
     """The different pools that the next case can leave, (pool, successors), and by how many cases each."""
     changes = ~passing.all(axis=0)
+    if levels is not None and changes.any():
+        changes &= levels == levels[changes].min()
     passing, counts = passing[:, changes], counts[changes]
     _, first, kind = np.unique(_keys(passing), return_index=True, return_inverse=True)
     weights = np.bincount(kind.ravel(), weights=counts, minlength=len(first))
-    return passing[:, first], weights.astype(np.intp)
+    return passing[:, first], np.asarray(weights, dtype=np.float64)
 
 
-_NO_SUCCESSORS = np.zeros((1, 0), dtype=bool), np.zeros(0, dtype=np.intp)
+_NO_SUCCESSORS = np.zeros((1, 0), dtype=bool), np.zeros(0)
 
 
 def _keys(mask: Mask) -> npt.NDArray[np.generic]:
@@ -230,6 +250,18 @@ def distinct_columns(table: ErrorTable) -> tuple[ErrorTable, Indices]:
         return table[:, first], counts
     columns, counts = np.unique(table, axis=1, return_counts=True)
     return columns, counts
+
+
+def kinds_of_cases(
+    table: ErrorTable, order: ResolvedCases | None
+) -> tuple[ErrorTable, Counts, Indices | None]:
+    """The different cases, how many there are of each or their weights together, and their levels if they have any."""
+    if order is None:
+        return *distinct_columns(table), None
+    levels = np.zeros(len(order), dtype=np.intp) if order.levels is None else order.levels
+    weights = np.ones(len(order)) if order.weights is None else order.weights
+    _, first, kind = np.unique(np.vstack([table, levels]), axis=1, return_index=True, return_inverse=True)
+    return table[:, first], np.bincount(kind.ravel(), weights=weights), levels[first]
 
 
 def dense_ranks(table: ErrorTable) -> npt.NDArray[np.integer]:

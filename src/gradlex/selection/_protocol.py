@@ -51,6 +51,8 @@ class Choice:
     weights came about: average, expected (by exact chances), estimated (by estimated ones)."""
     cases_used: int = 0
     """How many cases of the order the decision rests on."""
+    columns_used: int | None = None
+    """How many samples these cases hold, where a case is a group of them."""
     survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
     deciding: tuple[int, ...] = ()

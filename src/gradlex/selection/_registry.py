@@ -56,6 +56,8 @@ class SelectionInfo:
     """`probabilities(table, **options)`: the exact chances. None: there is no exact or closed form."""
     draws: Callable[..., Indices] | None = None
     """As `parents`, but independent of each other, where those of one call are not."""
+    ordered: bool = False
+    """Whether it looks at the cases in the order it is given, so that weights and priorities have a meaning."""
     own: bool = False
     """Whether it is a strategy of the user's own rather than one of `SELECTIONS`."""
 
@@ -93,6 +95,7 @@ _INFOS = (
         sees="a few cases, in slices, survivors only",
         parents=lexicase_parents,
         probabilities=lexicase_probabilities,
+        ordered=True,
     ),
     SelectionInfo(
         name="epsilon-lexicase",
@@ -101,12 +104,14 @@ _INFOS = (
         sees="a few cases, in slices; all candidates of a slice unless dynamic or with a fixed epsilon",
         parents=epsilon_lexicase_parents,
         probabilities=epsilon_lexicase_probabilities,
+        ordered=True,
     ),
     SelectionInfo(
         name="batch-lexicase",
         strategy=batch_lexicase,
         paper="Aenugu & Spector 2019",
         sees="a few batches of cases, in slices, survivors only",
+        ordered=True,
     ),
     SelectionInfo(
         name="downsampled-lexicase",
@@ -116,6 +121,7 @@ _INFOS = (
         parents=downsampled_lexicase_parents,
         probabilities=downsampled_lexicase_probabilities,
         draws=downsampled_lexicase_draws,
+        ordered=True,
     ),
     SelectionInfo(
         name="informed-lexicase",
@@ -191,7 +197,9 @@ def bind(method: str | Callable[..., Choice], /, **options: Any) -> Selection:
 def _own(strategy: Any, name: str) -> SelectionInfo:
     if not inspect.isroutine(strategy):
         raise InputError(f"selection {name!r} is {strategy!r:.80}: give {_WANTED}.")
-    own = SelectionInfo(name=name, strategy=strategy, paper="your own", sees="whatever it asks", own=True)
+    own = SelectionInfo(
+        name=name, strategy=strategy, paper="your own", sees="whatever it asks", ordered=True, own=True
+    )
     parameters = inspect.signature(strategy).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     anything = any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -16,9 +16,19 @@ import numpy.typing as npt
 
 from gradlex._checks import check
 from gradlex.errors import InputError
+from gradlex.selection._cases import (
+    Cases,
+    ResolvedCases,
+    as_array,
+    check_cases,
+    only_zero_and_one,
+    worst_for_nan,
+)
+from gradlex.selection._lexicase_parents import lexicase_parents
 from gradlex.selection._pools import Probabilities, TooManyPools
 from gradlex.selection._protocol import Choice, ErrorTable, Indices
 from gradlex.selection._registry import SELECTIONS, SelectionInfo, bind, find
+from gradlex.selection._tournament import tournament_probabilities
 
 _DRAWS = 40_000
 """Parents drawn for an estimate: no standard error is above 0.5 / sqrt(40,000) = 0.0025."""
@@ -35,7 +45,7 @@ class TableErrors:
         candidates: npt.ArrayLike | None = None,
         memory: Mapping[str, npt.NDArray[np.generic]] | None = None,
     ) -> None:
-        self._table = _checked(table)
+        self._table = worst_for_nan(as_array(table))
         everyone = np.arange(len(self._table)) if candidates is None else candidates
         self.candidates: Indices = np.asarray(everyone, dtype=np.intp)
         self.memory: Mapping[str, npt.NDArray[np.generic]] = memory or {}
@@ -57,6 +67,8 @@ def select_parents(
     k: int,
     method: str | Callable[..., Choice] = "lexicase",
     rng: np.random.Generator | int | None = None,
+    *,
+    cases: Cases | None = None,
     **options: Any,
 ) -> Indices:
     """Choose `k` parents from an (individuals, cases) table of errors: their indices, of shape (k,).
@@ -65,9 +77,10 @@ def select_parents(
     random order of cases; a down-sample is drawn once a call, as once a generation. `method` is a name, or a
     strategy of your own (a function or `module:function`), which is called `k` times. `on_all_fail` is
     "survive" here, the classic rule; the other options have the defaults of training. `rng` is a NumPy
-    generator, a seed, or None for fresh randomness.
+    generator, a seed, or None for fresh randomness. The table is an array, a list of rows or a torch tensor; `cases`
+    says what its columns are where they are more than cases alike: groups, weights, priorities, higher is better.
     """
-    table = _checked(errors)
+    table, order = _described(errors, cases)
     if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
         raise InputError(f"k is a whole number of parents, 1 or more; got {k!r}.")
     info = find(method)
@@ -79,16 +92,53 @@ def select_parents(
     if "on_all_fail" in info.options and not info.own:
         options = {"on_all_fail": "survive", **options}
         _check_all_fail(table, options["on_all_fail"])
-    stream = _generator(rng)
+    stream, every = _generator(rng), {**info.options, **options}
+    if order is not None:
+        return _ordered_parents(info, table, int(k), stream, every, order)
     if info.parents is not None:
-        return info.parents(table, int(k), stream, **{**info.options, **options})
+        return info.parents(table, int(k), stream, **every)
     if info.probabilities is not None:
-        return stream.choice(
-            len(table), size=int(k), p=info.probabilities(table, **{**info.options, **options})
-        )
+        return stream.choice(len(table), size=int(k), p=info.probabilities(table, **every))
     select, given = bind(method, **options), TableErrors(table)
     orders = (stream.permutation(table.shape[1]) for _ in range(int(k)))
-    return np.array([select(order, given, stream).index for order in orders], dtype=np.intp)
+    return np.array([select(each, given, stream).index for each in orders], dtype=np.intp)
+
+
+def _ordered_parents(
+    info: SelectionInfo,
+    table: ErrorTable,
+    k: int,
+    rng: np.random.Generator,
+    options: Mapping[str, Any],
+    order: ResolvedCases,
+) -> Indices:
+    """`k` parents where some cases come sooner than others: at once by lexicase, one after another by others."""
+    if info.name == "tournament":
+        chances = tournament_probabilities(_weighted(info, table, order), **options)
+        return rng.choice(len(table), size=k, p=chances)
+    _check_ordered(info)
+    if info.name == "lexicase" and options["depth"] is None:
+        return lexicase_parents(table, k, rng, on_all_fail=options["on_all_fail"], order=order)
+    select, given = bind(info.strategy if info.own else info.name, **options), TableErrors(table)
+    return np.array([select(order.order(rng), given, rng).index for _ in range(k)], dtype=np.intp)
+
+
+def _check_ordered(info: SelectionInfo) -> None:
+    if not info.ordered or info.draws is not None:
+        able = [name for name, each in SELECTIONS.items() if each.ordered and each.draws is None]
+        raise InputError(
+            f"weights and priorities say in which order cases come, which selection {info.name!r} on a table does not "
+            f"follow: use one of {', '.join(able)}, or tournament with weights alone."
+        )
+
+
+def _weighted(info: SelectionInfo, table: ErrorTable, order: ResolvedCases) -> ErrorTable:
+    """The table with errors by which a mean is the weighted one."""
+    if order.levels is not None or order.weights is None:
+        raise InputError(
+            f"priorities say in which order cases come, and selection {info.name!r} takes a mean: leave them out."
+        )
+    return np.asarray(table * order.weights)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,6 +158,7 @@ def selection_chances(
     *,
     method: str | Callable[..., Choice] = "lexicase",
     exact: Literal["auto", True] = "auto",
+    cases: Cases | None = None,
     **options: Any,
 ) -> Chances:
     """The chance of each candidate of a (candidates, cases) table to be chosen by a method.
@@ -116,26 +167,51 @@ def selection_chances(
     errors the classic rule holds. The exact chances of lexicase and its relatives take time that grows with the pools
     that can be reached: few for up to 12 candidates or with continuous errors, 2^candidates in the worst case. Beyond a
     fixed amount of work they are estimated from 40,000 parents drawn with a fixed seed, each chance within a standard
-    error of at most 0.0025; `Chances.exact` says which. `exact=True` refuses to estimate.
+    error of at most 0.0025; `Chances.exact` says which. `exact=True` refuses to estimate. `cases` says what the columns
+    are, as for `select_parents`.
     """
     check("exact", Literal["auto", True], exact)
-    table = _checked(errors)
+    table, order = _described(errors, cases)
+    grouped = cases is not None and cases.groups is not None
+    return chances_of(table, order, method=method, exact=exact, graded=grouped, options=options)
+
+
+def chances_of(
+    table: ErrorTable,
+    order: ResolvedCases | None,
+    *,
+    method: str | Callable[..., Choice],
+    exact: Literal["auto", True] = "auto",
+    graded: bool = False,
+    options: Mapping[str, Any],
+) -> Chances:
+    """The chances on a checked (candidates, cases) table, whose cases come in this order if one is given."""
     info = find(method)
     info.check(options)
     bound = {**info.options, **options}
     if "on_all_fail" in options:
         _check_all_fail(table, options["on_all_fail"])
     elif "on_all_fail" in bound:
-        bound["on_all_fail"] = "random" if _only_zero_and_one(table) else "survive"
+        bound["on_all_fail"] = "random" if not graded and only_zero_and_one(table) else "survive"
+    if order is not None and info.name == "tournament":
+        table, order = _weighted(info, table, order), None
+    if order is not None:
+        _check_ordered(info)
+        if bound.get("depth") is not None:
+            raise InputError(
+                "the chances after a depth are known for cases that are alike, and these have weights or priorities: "
+                "leave depth out, or draw many with `select_parents`."
+            )
+    ordered = {} if order is None else {"order": order}
     try:
-        values = info.probabilities(table, **bound) if info.probabilities else None
+        values = info.probabilities(table, **bound, **ordered) if info.probabilities else None
     except TooManyPools as error:
         if exact is True:
             raise InputError(
                 f"the exact chances of {info.name!r} on {table.shape[0]} candidates and {table.shape[1]} cases would "
                 "take too long. Leave exact at 'auto' for an estimate, or give fewer candidates or cases."
             ) from error
-        return _estimate(info, table, bound)
+        return _estimate(info, table, bound, order)
     if values is None:
         known = ", ".join(name for name, other in SELECTIONS.items() if other.exact)
         how = " with the pool's own deviation (epsilon_mode='dynamic')" if info.exact else ""
@@ -151,23 +227,30 @@ def selection_probabilities(
     *,
     method: str | Callable[..., Choice] = "lexicase",
     exact: Literal["auto", True] = "auto",
+    cases: Cases | None = None,
     **options: Any,
 ) -> Probabilities:
     """The values of `selection_chances`, (candidates,): exact, or estimated where that would take too long.
 
     `exact=True` refuses to estimate; `selection_chances` says whether it was done, and the standard error.
     """
-    return selection_chances(errors, method=method, exact=exact, **options).values
+    return selection_chances(errors, method=method, exact=exact, cases=cases, **options).values
 
 
-def _estimate(info: SelectionInfo, table: ErrorTable, options: Mapping[str, Any]) -> Chances:
+def _estimate(
+    info: SelectionInfo, table: ErrorTable, options: Mapping[str, Any], order: ResolvedCases | None
+) -> Chances:
     """The share of independent draws in which each candidate was chosen, and its standard error.
 
     The error of a share of 0 or 1 is not 0: it is taken for a candidate with one draw more, or less.
     """
-    draw = info.draws or info.parents
-    assert draw is not None  # a method with bounded work has one, and a test runs them all
-    parents = draw(table, _DRAWS, np.random.default_rng(_SEED), **options)
+    rng = np.random.default_rng(_SEED)
+    if order is not None:
+        parents = _ordered_parents(info, table, _DRAWS, rng, options, order)
+    else:
+        draw = info.draws or info.parents
+        assert draw is not None  # a method with bounded work has one, and a test runs them all
+        parents = draw(table, _DRAWS, rng, **options)
     counts = np.bincount(parents, minlength=len(table))
     shares = np.clip(counts, 1, _DRAWS - 1) / _DRAWS
     return Chances(
@@ -184,43 +267,19 @@ def _generator(rng: Any) -> np.random.Generator:
     )
 
 
-def _checked(table: npt.ArrayLike) -> ErrorTable:
-    """The table with NaN and negative infinity turned into infinity, copied only where that is needed.
-
-    Refused unless it has the shape (candidates, cases), at least one of each, and holds real numbers.
-    """
-    try:
-        array = np.asarray(table)
-    except (TypeError, ValueError, RuntimeError) as error:  # rows of several lengths, a tensor with gradients
-        raise InputError(f"an error table must become a NumPy array, and this does not: {error}") from error
-    if array.ndim != 2 or array.size == 0:
-        raise InputError(
-            f"an error table has the shape (candidates, cases) with at least one of each, got {array.shape}."
-        )
-    if array.dtype == bool:
-        return array.view(np.uint8)
-    if np.issubdtype(array.dtype, np.integer):
-        return array
-    if not np.issubdtype(array.dtype, np.floating):
-        raise InputError(
-            f"an error table holds real numbers, got {array.dtype}. Convert it with `.astype(float)`."
-        )
-    lowest = array.min()  # NaN wherever there is one, without a mask as large as the table
-    if np.isnan(lowest) or lowest == -np.inf:
-        return np.where(np.isfinite(array), array, np.inf).astype(array.dtype)
-    return array
+def _described(errors: npt.ArrayLike, cases: Cases | None) -> tuple[ErrorTable, ResolvedCases | None]:
+    """The checked (candidates, cases) table, and the order that cases come in where it is not the uniform one."""
+    if cases is None:
+        return worst_for_nan(as_array(errors)), None
+    check_cases(cases)
+    table, own = cases.table(errors)
+    return table, own if own.ordered else None
 
 
 def _check_all_fail(table: ErrorTable, on_all_fail: str) -> None:
     """Refuse the paper's all-fail rule on graded errors, where it has no meaning."""
-    if on_all_fail == "random" and not _only_zero_and_one(table):
+    if on_all_fail == "random" and not only_zero_and_one(table):
         raise InputError(
             "on_all_fail='random' needs a table of 0 (solved) and 1 (failed) errors; this one has others. "
             "Use 'survive', the classic rule, for graded errors."
         )
-
-
-def _only_zero_and_one(table: ErrorTable) -> bool:
-    """Whether every error is 0 (solved) or 1 (failed); infinity, a network that broke, is a failure too."""
-    parts = (table[start : start + 256] for start in range(0, len(table), 256))  # no mask as large as it
-    return all(bool(((part == 0) | (part == 1) | (part == np.inf)).all()) for part in parts)

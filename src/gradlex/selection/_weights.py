@@ -24,9 +24,10 @@ from annotated_types import Ge
 from gradlex._checks import check
 from gradlex.errors import InputError
 from gradlex.recipe import Promotion
+from gradlex.selection._cases import CaseView, worst_for_nan
 from gradlex.selection._protocol import CaseErrors, Choice, Indices, Selection
 from gradlex.selection._registry import SELECTIONS, SelectionInfo, bind, find
-from gradlex.selection._table import selection_chances
+from gradlex.selection._table import chances_of
 
 
 def promoting(
@@ -100,7 +101,11 @@ def _expected(
     if len(pool) == 1:
         return select(cases, errors, rng)
     seen = cases[:size]
-    chances = selection_chances(errors(seen, pool), method=method, **_fitting(options, len(pool)))
+    described = errors.described if isinstance(errors, CaseView) else None
+    order = described.taken(seen) if described is not None and described.ordered else None
+    chances = chances_of(
+        worst_for_nan(errors(seen, pool)), order, method=method, options=_fitting(options, len(pool))
+    )
     reason = "expected" if chances.exact else "estimated"
     kept = Choice(index=int(pool[0]), reason=reason, cases_used=len(seen), memory=errors.memory)
     return _weighted(kept, pool, chances.values)
