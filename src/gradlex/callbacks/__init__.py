@@ -1,4 +1,4 @@
-"""What watches a run: the seam, the records it is shown, and the progress display."""
+"""What watches a run: the seam, the records it is shown, progress, and loggers."""
 
 import lazy_loader as lazy
 

@@ -31,6 +31,7 @@ class LiveRun:
         parent: Parent,
         records: list[Record],
         network: Callable[[Parent], nn.Module],
+        notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.recipe, self.data, self.measures = recipe, data, measures
         """The resolved recipe, what recipe.json says of the data, and the task's metrics, the primary one first."""
@@ -50,6 +51,8 @@ class LiveRun:
         """How the run has ended; None while it is running."""
         self.result: dict[str, Any] = {}
         """What result.json holds, once the run is finished."""
+        self.notice = notice
+        """Tell whoever watches something, in a sentence: the command prints it, the library logs it."""
         self._network = network
 
     def stop(self, reason: str) -> None:

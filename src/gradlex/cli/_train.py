@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from gradlex.callbacks import LOGGERS, Callback, LoggerName, stored_loggers
 from gradlex.errors import InputError, unknown_name
 from gradlex.experiments import folder_word
 from gradlex.presets import Name as Preset
@@ -51,6 +52,8 @@ class Train:
     """Generations between two checkpoints."""
     keep_checkpoints: tuple[int, ...] = ()
     """Generations whose checkpoints are kept, so that other runs can begin there (--init-from RUN)."""
+    log: tuple[LoggerName, ...] = ()
+    """Loggers, one or more of tensorboard, wandb, trackio, mlflow and csv; all but csv are extras to install."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Data": (
@@ -105,7 +108,7 @@ class Train:
             "deterministic",
             "placement",
         ),
-        "Output": ("out", "resume", "evaluate_every", "checkpoint_every", "keep_checkpoints"),
+        "Output": ("out", "resume", "evaluate_every", "checkpoint_every", "keep_checkpoints", "log"),
     }
     examples: ClassVar[str] = """
         gradlex train --dataset digits --seed 1
@@ -118,6 +121,7 @@ class Train:
         if self.resume and self.out is None:
             raise InputError("resume needs the run's folder: --out RUN --resume, or gradlex resume RUN.")
         check_names(self.recipe)  # before torch is imported, which takes seconds
+        loggers = [LOGGERS[name]() for name in dict.fromkeys(self.log)]
 
         from gradlex.runs import Execution
 
@@ -139,10 +143,10 @@ class Train:
             begin_with=beginning,
         )
         if self.out is not None:
-            _start(recipe, execution, self.out, self.data_dir, resume=self.resume)
+            _start(recipe, execution, self.out, self.data_dir, loggers, resume=self.resume)
             return
         with _new_folder(recipe) as folder:
-            _start(recipe, execution, folder, self.data_dir, resume=False)
+            _start(recipe, execution, folder, self.data_dir, loggers, resume=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +169,8 @@ class Resume:
     """Generations between two evaluations on the test samples (default: as before)."""
     checkpoint_every: int | None = None
     """Generations between two checkpoints (default: as before)."""
+    log: tuple[LoggerName | Literal["none"], ...] = ()
+    """Loggers, of tensorboard, wandb, trackio, mlflow and csv, or none (default: as before)."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     examples: ClassVar[str] = "gradlex resume runs/cifar10"
@@ -182,6 +188,8 @@ class Resume:
 
         folder = RunFolder(self.run)
         recipe, data = stored_recipe(folder)
+        names = self.log or stored_loggers(self.run)
+        loggers = [LOGGERS[name]() for name in dict.fromkeys(names) if name in LOGGERS]
         recipe = recipe.replace(dataset=self.dataset or dataset_of(recipe, data, folder))
         asked = {
             "evaluate_every": self.evaluate_every,
@@ -194,7 +202,7 @@ class Resume:
             device=self.device or str(stored_device(folder)),
             **{**stored_execution(folder), **given},
         )
-        _start(recipe, execution, self.run, self.data_dir, resume=True)
+        _start(recipe, execution, self.run, self.data_dir, loggers, resume=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +297,15 @@ def _new_folder(recipe: Recipe) -> Iterator[Path]:
                     root.rmdir()
 
 
-def _start(recipe: Recipe, execution: Execution, out: Path, data_dir: Path | None, *, resume: bool) -> None:
+def _start(
+    recipe: Recipe,
+    execution: Execution,
+    out: Path,
+    data_dir: Path | None,
+    loggers: Sequence[Callback] = (),
+    *,
+    resume: bool,
+) -> None:
     from gradlex._console import console
     from gradlex.callbacks import Progress
     from gradlex.runs import Named, leading, start
@@ -300,7 +316,7 @@ def _start(recipe: Recipe, execution: Execution, out: Path, data_dir: Path | Non
         execution,
         out=out,
         resume=resume,
-        callbacks=(Progress(),),
+        callbacks=(Progress(), *loggers),
         handle_signals=True,
         notice=lambda text: console().print(f"note: {text}", soft_wrap=True),
     )

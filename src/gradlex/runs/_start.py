@@ -109,7 +109,7 @@ def start(
             folder.check_free(resume=resume)
         how = execution.described(processes)
         journal = None if folder is None else Journal(member.problem, folder, how=how, notice=notice)
-        return _Session(member, execution, interrupts, journal, callbacks).run(resume=resume)
+        return _Session(member, execution, interrupts, journal, callbacks, notice).run(resume=resume)
 
 
 def follow(execution: Execution, member: Member) -> None:
@@ -127,9 +127,11 @@ class _Session:
         interrupts: Interrupts,
         journal: Journal | None,
         callbacks: Sequence[Callback],
+        notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._member, self._execution, self._interrupts = member, execution, interrupts
         self._problem, self._team, self._journal = member.problem, member.team, journal
+        self._notice = notice
         leads = member.team.leads
         self._callbacks = [*([journal] if journal is not None else []), *callbacks] if leads else []
         self._started = time.perf_counter()
@@ -164,6 +166,7 @@ class _Session:
             parent=parent,
             records=[] if journal is None else journal.records,
             network=lambda parent: worker.snapshot(parent.state),
+            notice=self._notice,
         )
         live.stopped = None if journal is None else journal.stopped
         with self._watched(live):
