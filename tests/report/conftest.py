@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gradlex.experiments import METHODS, Plan, Planned
-from gradlex.recipe import Recipe
+from gradlex.recipe import REVISION, Recipe
 
 SAMPLES = 5_000
 
@@ -136,6 +137,25 @@ def experiment(tmp_path: Path) -> Callable[..., Plan]:
         plan = Plan(root=root, name=name, scale="small", command=command, runs=tuple(runs))
         plan.save()
         return plan
+
+    return make
+
+
+@pytest.fixture
+def revised() -> Callable[..., Plan]:
+    """Moves a plan and its runs into another folder, as runs of the present revision."""
+
+    def make(plan: Plan, root: Path, title: str = "", pairs: tuple[tuple[str, str], ...] = ()) -> Plan:
+        for planned in plan.runs:
+            run = root / "runs" / planned.run
+            run.parent.mkdir(parents=True, exist_ok=True)
+            plan.path(planned).rename(run)
+            kept = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
+            _write(run / "recipe.json", {**kept, "revision": REVISION})
+        plan.file.unlink()
+        moved = replace(plan, root=root, title=title, pairs=pairs)
+        moved.save()
+        return moved
 
     return make
 

@@ -37,40 +37,47 @@ def section(page, heading):
     return re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", page, re.DOTALL | re.MULTILINE).group(1)
 
 
-def test_a_claim_agrees_only_where_its_interval_is_above_zero(page):
-    agrees = section(page, "What agrees with the paper")
-    assert agrees.splitlines()[1:] == [
-        "- Lexicase (p = 4) better than SGD with 1/5 of the generations, resnet20 on cifar10.npz (table2): +2.33 "
-        "points, 95 % interval +2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Tournament selection (p = 4) better than SGD with 1/5 of the generations, resnet20 on cifar10.npz (table2): "
-        "+1.88 points, 95 % interval +0.32 to +3.44, p = 0.035, 3 seeds.",
-        "- Lexicase (p = 2) better than SGD with 1/3 of the generations, resnet20 on cifar10.npz (table3): +2.33 "
-        "points, 95 % interval +2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Lexicase (p = 4) better than SGD with 1/5 of the generations, resnet20 on cifar10.npz (table4): +2.33 "
-        "points, 95 % interval +2.00 to +2.65, p = 0.001, 3 seeds.",
-        "- Lexicase (p = 4) better than lexicase without momentum, resnet20 on cifar10.npz (table4): +1.67 points, "
-        "95 % interval +0.11 to +3.23, p = 0.044, 3 seeds.",
-        "",
-    ]
+def judged(page, heading="The paper's claims"):
+    """The rows of the table of claims: (claim, word, difference, interval, adjusted p, seeds, detectable)."""
+    rows = [line for line in section(page, heading).splitlines() if line.startswith("| ")]
+    return [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in rows[2:]]
 
 
-def test_a_claim_whose_interval_is_below_zero_does_not_agree(page):
-    lines = section(page, "What disagrees with the paper").splitlines()[1:-1]
-    assert [line.split(", resnet20")[0] for line in lines] == [
-        "- Lexicase (p = 4) better than SGD on equal samples, weight decay 0.0001",
-        "- Lexicase (p = 4) better than lexicase with inherited momentum",
-    ]
+def words(page, **options):
+    return {row[0].split(", resnet20")[0]: row[1] for row in judged(page, **options)}
 
 
-def test_a_claim_whose_interval_has_zero_or_that_has_one_seed_is_inconclusive(page):
-    noisy = section(page, "What is inconclusive")
-    assert [line.split(",")[0] for line in noisy.splitlines()[1:-1]] == [
-        "- Lexicase (p = 4) better than random selection",
-        "- Lexicase (p = 4) better than tournament selection",
-        "- Random selection (p = 4) better than SGD with 1/5 of the generations",
-        "- Lexicase (p = 8) better than SGD with 1/9 of the generations",
-    ]
-    assert "+0.89 points, 1 seed." in noisy
+def test_the_page_begins_with_answers_and_a_plot(page):
+    first = page.split("## ")[0]
+    assert first.startswith("# Results\n\n- resnet20 on cifar10.npz: Lexicase, which trains on 5 times")
+    assert "![Final test accuracy by seed](results/table2-finals.svg)" in first
+
+
+def test_a_claim_is_judged_by_its_p_adjusted_for_the_number_of_claims(page):
+    rows = judged(page)
+    found = [float(row[4]) for row in rows if row[4] != "-"]
+    plain = {row[0].split(" (table")[0]: row for row in rows}
+    claim = "Lexicase (p = 4) better than SGD with 1/5 of the generations, resnet20 on cifar10.npz"
+    assert plain[claim][1:4] == ("agrees", "+2.33 points", "+2.00 to +2.65")
+    # p = 0.0010 of the test, times the number of claims, of which some are smaller or equal
+    assert float(plain[claim][4]) == min(found)
+    assert 0.005 < float(plain[claim][4]) < 0.05
+    assert plain[claim][5:] == ("3", "0.42")
+
+
+def test_a_claim_is_in_one_of_three_states(page):
+    found = words(page)
+    assert found["Lexicase (p = 4) better than SGD with 1/5 of the generations"] == "agrees"
+    assert found["Lexicase (p = 4) better than random selection"] == "cannot tell"
+    assert found["Lexicase (p = 8) better than SGD with 1/9 of the generations"] == "cannot tell"
+    # Their intervals lie on one side of zero, but not by enough for so many claims.
+    assert found["Tournament selection (p = 4) better than SGD with 1/5 of the generations"] == "cannot tell"
+    assert ("+0.89 points", "-", "-", "1", "-") in [row[2:] for row in judged(page)]
+
+
+def test_a_claim_on_the_other_side_of_zero_disagrees(experiment):
+    plan = experiment("table2", {"sgd": RESET, "lexicase": SGD})
+    assert list(words(results_page(plan.root, plan.root.parent / "RESULTS.md")).values()) == ["disagrees"]
 
 
 @pytest.mark.parametrize("first", ["table1", "compare"])
@@ -80,32 +87,30 @@ def test_a_claim_that_rests_on_a_part_of_anothers_runs_stands_once_with_all_of_t
     dataclasses.replace(whole, name=first, runs=tuple(part)).save()
     page = results_page(whole.root, whole.root.parent / "RESULTS.md")
     tables = "table1, table2" if first == "table1" else "table2, compare"
-    assert f"({tables}): +2.33 points, 95 % interval +2.00 to +2.65, p = 0.001, 3 seeds." in page
-    assert page.count("- Lexicase (p = 4) better than SGD") == 1
+    ((claim, *_, seeds, _),) = judged(page)
+    assert claim.endswith(f"({tables})")
+    assert seeds == "3"
 
 
 def test_where_the_paper_has_lexicase_below_that_is_its_claim(experiment):
     below, above = [93.9, 94.0, 93.8], [94.4, 94.6, 94.3]
-    for name, lexicase, sgd, heading in (
-        ("table1", below, above, "What agrees with the paper"),
-        ("table2", above, below, "What disagrees with the paper"),
+    for name, lexicase, sgd, word in (
+        ("table1", below, above, "agrees"),
+        ("table2", above, below, "disagrees"),
     ):
         arms = {"sgd": sgd, "lexicase": lexicase}
         plan = experiment(name, arms, dataset="cifar10", model="mobilenetv2")
         page = results_page(plan.root, plan.root.parent / "RESULTS.md")
-        assert (
-            "- Lexicase (p = 4) worse than SGD with 1/5 of the generations, MobileNetV2 on CIFAR-10, published -0.40"
-            in section(page, heading)
-        )
+        claim = "Lexicase (p = 4) worse than SGD with 1/5 of the generations, MobileNetV2 on CIFAR-10, published -0.40"
+        assert [row[1] for row in judged(page) if row[0] == f"{claim} ({name})"] == [word]
 
 
 def test_what_is_missing_is_told_by_method(page):
-    assert section(page, "What is missing").splitlines()[1:-3] == [
+    assert section(page, "What is missing").splitlines()[1:-1] == [
         "- table2: 2 of 3 runs of average, outer 0.5 (seed 2 at generation 120 of 200; seed 1 not started).",
         "- table3: 2 of 3 runs of lexicase, p = 8 (seeds 1 and 2 not started).",
         "- table1: not started.",
         "- figure2: not started.",
-        "",
     ]
 
 
@@ -123,7 +128,7 @@ def test_it_says_how_it_was_made_without_folders_of_a_machine(page, tmp_path):
 def test_its_plots_are_files_that_the_report_writes(page, table2):
     links = re.findall(r"\]\((results/table2[^)]+)\)", page)
     names = {f"results/{path.name}" for path in write_report(table2)}
-    assert links == ["results/table2-curves.svg", "results/table2-finals.svg"]
+    assert set(links) == {"results/table2-curves.svg", "results/table2-finals.svg"}
     assert set(links) <= names
 
 
@@ -132,7 +137,7 @@ def test_it_comes_out_the_same_again_also_after_the_reports_and_from_a_copy(page
     assert results_page(table2.root, table2.root.parent / "RESULTS.md") == page
     shutil.copytree(table2.root, tmp_path / "elsewhere" / "results")
     assert results_page(tmp_path / "elsewhere" / "results", tmp_path / "elsewhere" / "RESULTS.md") == page
-    assert page.endswith("Made by `gradlex report results --page RESULTS.md`.\n")
+    assert "by `gradlex report results --page RESULTS.md`." in page
 
 
 def test_a_figure_2_that_is_not_drawn_is_not_linked(experiment):
@@ -141,6 +146,38 @@ def test_a_figure_2_that_is_not_drawn_is_not_linked(experiment):
     page = results_page(plan.root, plan.root.parent / "RESULTS.md")
     assert "Figure 2 is not drawn yet." in page
     assert "figure2.svg" not in page
+
+
+def test_experiments_in_subfolders_are_on_the_page_and_earlier_ones_fold_away(experiment, table2, revised):
+    own = revised(
+        experiment("compare", {"sgd": SGD, "lexicase": RESET}), table2.root / "mine", "Does it help?"
+    )
+    page = results_page(table2.root, table2.root.parent / "RESULTS.md")
+    assert own.root != table2.root
+    before, folded = page.split("## Earlier results\n")
+    assert "## Does it help?\n" in before
+    assert "](results/mine/compare-finals.svg)" in before
+    assert "### Table 2\n" in folded
+    assert "short last batches" in folded
+    assert [row[0].split(" (p")[0] for row in judged(page)] == ["Lexicase"]
+
+
+def test_declared_comparisons_are_the_first_answers(experiment, table2, revised):
+    plan = revised(
+        experiment("compare", {"sgd": SGD, "random": [69.8, 69.9, 69.1], "lexicase": RESET}),
+        table2.root / "mine",
+        "Does it help?",
+        pairs=(("lexicase", "random"), ("lexicase", "sgd")),
+    )
+    lines = results_page(table2.root, plan.root.parent / "RESULTS.md").splitlines()[2:5]
+    assert lines[0].startswith(
+        "- **Lexicase is not significantly different from random**: +0.67 points, 95 %"
+    )
+    assert "points could have been detected (resnet20 on cifar10.npz)." in lines[0]
+    assert lines[1].startswith(
+        "- **Lexicase is better than SGD**: +2.33 points, 95 % interval +2.00 to +2.65, p = 0.001"
+    )
+    assert lines[1].endswith("3 seeds, adjusted p = 0.002 (resnet20 on cifar10.npz).")
 
 
 def test_a_folder_without_experiments_is_refused(tmp_path):

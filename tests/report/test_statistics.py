@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from gradlex.report import gather, paired, summarize
+from gradlex.report._statistics import detectable, holm
 
 
 @pytest.fixture
@@ -87,3 +89,28 @@ def test_pairs_that_all_differ_by_the_same_support_nothing(others):
 
 def test_a_difference_below_zero_has_a_negative_sign(arms):
     assert paired(arms["SGD"].values, arms["lexicase"].values).sign == -1
+
+
+@pytest.mark.parametrize(
+    ("ps", "adjusted"),
+    [
+        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
+        ([0.5, 0.6], [1.0, 1.0]),
+        ([0.01, None, 0.02], [0.03, None, 0.04]),
+        ([], []),
+    ],
+)
+def test_holms_adjustment_multiplies_by_what_is_left_and_never_falls(ps, adjusted):
+    assert holm(ps) == pytest.approx(adjusted)
+
+
+@pytest.mark.parametrize(("n", "deviations"), [(3, 3.264), (5, 1.682), (10, 0.996), (30, 0.529)])
+def test_the_detectable_difference_is_that_of_a_power_of_four_fifths(n, deviations):
+    """Against tables of the paired t-test's power, in standard deviations of the differences."""
+    values = np.linspace(-1, 1, n)
+    difference = paired(dict(enumerate(values)), dict.fromkeys(range(n), 0.0))
+    assert detectable(difference) == pytest.approx(deviations * values.std(ddof=1), abs=1e-3)
+
+
+def test_without_an_interval_nothing_is_known_to_be_detectable():
+    assert detectable(paired({0: 1.0}, {0: 2.0})) is None

@@ -123,10 +123,15 @@ class Compare:
     model: str = "small-cnn"
     """A name (see gradlex models), module:factory, or timm:NAME."""
     changes: Changes
+    pairs: tuple[str, ...] = ()
+    """Comparisons to decide, declared before the runs as METHOD:METHOD, the primary one first. Their p-values are
+    adjusted for their number (default: every method against the SGD baselines, unadjusted)."""
+    title: str = ""
+    """What the comparison asks, as the heading of its report (default: Comparison)."""
     carried: Carried
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Problem": ("dataset", "model"),
+        "Problem": ("dataset", "model", "pairs", "title"),
         "Grid": _GRID,
         "Execution": _EXECUTION,
         "Output": ("out", "list"),
@@ -142,7 +147,13 @@ class Compare:
         self.carried.check()
         _run(
             comparison_experiment(
-                self.dataset, self.model, out=self.carried.out, command=_typed(), **self.changes.of_grid()
+                self.dataset,
+                self.model,
+                out=self.carried.out,
+                command=_typed(),
+                title=self.title,
+                pairs=self.pairs,
+                **self.changes.of_grid(),
             ),
             self.carried,
         )

@@ -74,6 +74,8 @@ def run_experiment(
         command=experiment.command,
         runs=tuple(Planned(method=job.method, run=job.folder.name, recipe=job.recipe) for job in jobs),
         layers=layers,
+        title=experiment.title,
+        pairs=experiment.pairs,
     )
     at_once = resources.at_once(device, experiment.grid)
     watcher = _Recorder(jobs, at_once, plan, quiet=not progress)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gradlex._files import parse_json, write_whole
 from gradlex.errors import InputError
@@ -24,6 +24,9 @@ NAMES = ("compare", "table1", "table2", "table3", "table4", "figure2")
 _LONGEST_WORD = 60  # bytes of a folder's name, which most file systems limit to 255 bytes
 
 FIGURE2 = "figure2"
+
+Pair: TypeAlias = tuple[str, str]
+"""Two methods to compare: the first is expected to be better than the second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +44,20 @@ class Experiment:
     """The command that reproduces it, as its report shows it."""
     layers: tuple[str, ...] = ()
     """Of figure2: the layers to compare. Empty: the last two stages."""
+    title: str = ""
+    """What it asks, as the heading of its report."""
+    pairs: tuple[Pair, ...] = ()
+    """Comparisons that are declared before the runs, the primary one first: (better, than)."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning for the experiment."""
+        for pair in self.pairs:
+            for method in pair:
+                if method not in self.grid.methods:
+                    raise InputError(
+                        f"the pair {':'.join(pair)} names {method}, which is not among the methods "
+                        f"{', '.join(self.grid.methods)}."
+                    )
         if self.name != FIGURE2:
             if self.layers:
                 raise InputError(f"layers belong to figure2, not to {self.name}: leave them out.")
@@ -52,14 +66,35 @@ class Experiment:
 
 
 def comparison_experiment(
-    dataset: str, model: str, *, out: Path | None = None, command: str = "", **changes: Any
+    dataset: str,
+    model: str,
+    *,
+    out: Path | None = None,
+    command: str = "",
+    title: str = "",
+    pairs: Sequence[Pair | str] = (),
+    **changes: Any,
 ) -> Experiment:
     """One's own comparison; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/."""
     grid = comparison(dataset, model).changed(**changes)
     words = ("compare", *map(folder_word, (Path(dataset).stem, model)))
     return Experiment(
-        name="compare", scale="own", grid=grid, root=out or Path("runs") / "-".join(words), command=command
+        name="compare",
+        scale="own",
+        grid=grid,
+        root=out or Path("runs") / "-".join(words),
+        command=command,
+        title=title,
+        pairs=tuple(map(_pair, pairs)),
     )
+
+
+def _pair(given: Pair | str) -> Pair:
+    """Two methods, as a tuple or as A:B."""
+    words = given.split(":") if isinstance(given, str) else tuple(given)
+    if len(words) != 2 or words[0] == words[1]:
+        raise InputError(f"a pair must be two methods, such as lexicase:sgd, got {given!r}.")
+    return words[0], words[1]
 
 
 def paper_experiment(
@@ -226,6 +261,10 @@ class Plan:
     runs: tuple[Planned, ...]
     layers: tuple[str, ...] = ()
     """Of figure2: the layers that are compared."""
+    title: str = ""
+    """What it asks."""
+    pairs: tuple[Pair, ...] = ()
+    """Comparisons that were declared, the primary one first."""
 
     def path(self, planned: Planned) -> Path:
         """The folder of one run."""
@@ -256,6 +295,8 @@ class Plan:
             "scale": self.scale,
             "command": self.command,
             **({"layers": list(self.layers)} if self.layers else {}),
+            **({"title": self.title} if self.title else {}),
+            **({"pairs": [list(pair) for pair in self.pairs]} if self.pairs else {}),
             "runs": [_plain(planned) for planned in self.runs],
         }
         write_whole(self.file, (json.dumps(content, indent=2) + "\n").encode(), shared=True)
@@ -280,6 +321,8 @@ def stored_plan(path: Path) -> Plan:
                 Planned(**{**run, "recipe": _stored_recipe(run["recipe"])}) for run in content["runs"]
             ),
             layers=tuple(content.get("layers", ())),
+            title=content.get("title", ""),
+            pairs=tuple(_pair(pair) for pair in content.get("pairs", ())),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not the plan of an experiment: {error!r}.") from error
@@ -292,9 +335,10 @@ def _stored_recipe(plain: Mapping[str, Any]) -> Recipe:
 
 
 def stored_plans(root: Path) -> list[Plan]:
-    """All plans of a root, in the order of their names; refused where there is none."""
+    """All plans of a root and of the folders in it, in the order of their names; refused where there is none."""
     try:
-        paths = [path for path in (root / f"{name}.json" for name in NAMES) if path.exists()]
+        folders = [root, *sorted(path for path in root.glob("*/") if path.name != RUNS)]
+        paths = [path for folder in folders for name in NAMES if (path := folder / f"{name}.json").exists()]
     except OSError as error:  # a name that no file system takes
         raise InputError(f"the folder {root} cannot be read: {error}.") from error
     if not paths:

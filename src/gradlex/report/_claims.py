@@ -1,4 +1,4 @@
-"""The paper's claims and what runs say about them, by one rule: on which side of zero does the interval lie?"""
+"""The paper's claims and what runs say about them, by one rule: on which side of zero is the difference, surely?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gradlex.experiments import EXPERIMENTS, METHODS, Published, published
 from gradlex.report._diversity import NUMBERS
 from gradlex.report._evidence import FIGURE2, Arm, Evidence
 from gradlex.report._figure2 import compared, planned_groups
-from gradlex.report._format import Unit, difference_words
-from gradlex.report._statistics import Difference, paired
+from gradlex.report._format import Unit
+from gradlex.report._statistics import LEVEL, Difference, holm, paired
 
 _METHODS = {"random": "Random selection", "tournament": "Tournament selection", "lexicase": "Lexicase"}
 _MOMENTA = {"none": "lexicase without momentum", "inherit": "lexicase with inherited momentum"}
@@ -30,20 +30,19 @@ class Claim:
     unit: Unit
     tables: tuple[str, ...] = ()
     """Where the runs are planned."""
+    p: float | None = None
+    """Of the paired t-test, adjusted for the number of claims."""
 
     @property
     def agreement(self) -> int:
         """1: the runs agree with the paper; -1: they disagree; 0: no conclusion."""
-        return self.side * self.difference.sign
-
-    @property
-    def line(self) -> str:
-        """The claim with its evidence."""
-        return f"{self.text} ({', '.join(self.tables)}): {difference_words(self.difference, self.unit)}."
+        if self.p is None or self.p >= 1 - LEVEL:
+            return 0
+        return self.side if self.difference.mean > 0 else -self.side
 
 
 def claims(evidences: Iterable[Evidence]) -> list[Claim]:
-    """Every claim that has runs on both sides, once, in the order of the plans."""
+    """Every claim that has runs on both sides, once, in the order of the plans; a family of tests (Holm)."""
     found: list[Claim] = []
     for evidence in evidences:
         results = [
@@ -53,7 +52,8 @@ def claims(evidences: Iterable[Evidence]) -> list[Claim]:
         ]
         for claim in (*results, *_representation_claims(evidence)):
             _add(found, replace(claim, tables=(evidence.plan.name,)))
-    return found
+    adjusted = holm([claim.difference.p for claim in found])
+    return [replace(claim, p=p) for claim, p in zip(found, adjusted, strict=True)]
 
 
 def _add(found: list[Claim], claim: Claim) -> None:

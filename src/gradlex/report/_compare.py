@@ -90,6 +90,8 @@ def compare(
     seeds: int | None = None,
     generations: int | None = None,
     recipe: Mapping[str, Any] | None = None,
+    pairs: Sequence[tuple[str, str] | str] = (),
+    title: str = "",
     out: str | Path | None = None,
     jobs: int | Literal["auto"] = "auto",
     evaluations: int = 10,
@@ -101,8 +103,10 @@ def compare(
 
     `dataset` is a name, a .npz archive or a folder of images, `model` a name, module:factory or timm:NAME. `recipe`
     changes fields of all runs: `{"lr": 0.05}`. `generations` are epochs of the SGD baseline; a population of p has
-    p + 1 times as many. Runs are written into `out` (None: a folder under runs/); call it again to continue, finished
-    runs are skipped. A script needs an `if __name__ == "__main__"` guard, since runs have processes of their own.
+    p + 1 times as many. `pairs` are comparisons declared before the runs, `("lexicase", "sgd")`, the primary one first;
+    `title` says what they ask. Runs are written into `out` (None: a folder under runs/); call it again to continue,
+    finished runs are skipped. A script needs an `if __name__ == "__main__"` guard, since runs have processes of their
+    own.
     """
     changes = {
         "methods": methods,
@@ -112,9 +116,11 @@ def compare(
         "generations": generations,
         "recipe": recipe,
     }
-    command = _call("compare", dataset, model, **changes)
+    command = _call("compare", dataset, model, **changes, pairs=pairs, title=title)
     return _run(
-        comparison_experiment(dataset, model, out=_path(out), command=command, **changes),
+        comparison_experiment(
+            dataset, model, out=_path(out), command=command, pairs=pairs, title=title, **changes
+        ),
         Resources(jobs=jobs, evaluations=evaluations, device=device, data_dir=_path(data_dir)),
         progress=progress,
     )

@@ -157,9 +157,12 @@ def _check_plan(plan: Plan) -> None:
     known = (*EXPERIMENTS, COMPARE)
     if plan.name not in known:
         raise unknown_name("experiment", str(plan.name), known)
-    for name, value in (("scale", plan.scale), ("command", plan.command)):
+    for name, value in (("scale", plan.scale), ("command", plan.command), ("title", plan.title)):
         if not isinstance(value, str):
             raise InputError(f"{plan.file}: {name} must be text, got {value!r}.")
+    for method in {method for pair in plan.pairs for method in pair}:
+        if not isinstance(method, str) or method not in METHODS:
+            raise unknown_name("method", str(method), METHODS)
     for layer in plan.layers:
         check(f"{plan.file}: layer", str, layer)
     for planned in plan.runs:

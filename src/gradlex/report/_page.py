@@ -1,20 +1,24 @@
-"""RESULTS.md: all experiments of a folder on one page, made from their records alone."""
+"""RESULTS.md: all experiments of a folder on one page, the answers first, made from their records alone."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from gradlex.experiments import EXPERIMENTS, stored_plans
+from gradlex.recipe import REVISION
 from gradlex.report._claims import Claim, claims
 from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, gather
-from gradlex.report._format import label
-from gradlex.report._provenance import provenance
+from gradlex.report._format import NONE, label
+from gradlex.report._pairs import decisions
+from gradlex.report._provenance import provenance, revision_notes
 from gradlex.report._report import figure2_numbers, markdown_report
-from gradlex.report._table import markdown_code, markdown_text
+from gradlex.report._statistics import detectable
+from gradlex.report._table import Table, markdown_code, markdown_text
+from gradlex.report._verdict import verdict
 
 # In the order of the page.
 _HEADINGS = {
@@ -26,84 +30,166 @@ _HEADINGS = {
     COMPARE: "Comparison",
 }
 
+_BULLETS = 5  # that a reader can take in at once
+
 _RULE = (
-    "One rule decides: the runs agree with a claim where the 95 % interval of the difference between runs with the "
-    "same seed lies wholly on the claim's side of zero, disagree where it lies wholly on the other side, and are "
-    "inconclusive where it holds zero or cannot be computed. The side is that of the published numbers where the paper "
-    "has the same dataset and model, else what the paper says in general. Only methods with the same weight decay are "
-    "compared. Entropy and effective rank are our measures of what the paper calls flatter and more diverse. The paper "
-    "did not run SGD on equal samples; it concludes from random selection that lexicase is better. The tests are not "
-    "adjusted for their number.\n"
+    "One rule decides. Runs with the same seed are compared by the paired t-test, and p is adjusted by Holm's "
+    "method for the number of claims in the table. The runs agree with a claim where adjusted p is below 0.05 and"
+    " the difference lies on the claim's side of zero, disagree where it lies on the other side, and cannot tell "
+    "otherwise. The side is that of the published numbers where the paper has the same dataset and model, else "
+    "what the paper says in general. Only methods with the same weight decay are compared. Entropy and effective "
+    "rank are our measures of what the paper calls flatter and more diverse. The paper did not run SGD on equal "
+    "samples; it concludes from random selection that lexicase is better. Detectable is the true difference that "
+    "so many seeds with this scatter find four times out of five.\n"
 )
 
 
 def results_page(root: Path, page: Path) -> str:
-    """The page of all experiments under a folder; links are relative to where the page will be."""
+    """The page of all experiments in a folder and its subfolders; links are relative to where the page will be."""
     headings = list(_HEADINGS)
     found = [gather(plan) for plan in stored_plans(root)]
-    evidences = sorted(found, key=lambda evidence: headings.index(evidence.plan.name))
+    evidences = sorted(found, key=lambda each: (not each.plan.pairs, headings.index(each.plan.name)))
+    current = [evidence for evidence in evidences if not _is_earlier(evidence)] or evidences
+    earlier = [evidence for evidence in evidences if evidence not in current]
     name = Path(os.path.relpath(root, page.parent)).as_posix()
     again = shlex.join(["gradlex", "report", name, "--page", page.name])
     sections = [
         "# Results\n",
-        "Experiments of Ding and Spector, “Optimizing Neural Networks with Gradient Lexicase Selection” (ICLR "
-        "2022), run with gradlex, beside the published numbers. Where the notes name less data, smaller networks or "
-        "fewer generations than the paper's, compare directions, not sizes. Every number is made from the records in "
-        f"{markdown_code(f'{name}/')}.\n",
-        "## How it was made\n",
-        provenance(evidences),
-        *(section for evidence in evidences for section in _experiment(evidence, quote(os.fsencode(name)))),
-        *_claims(evidences),
+        *_answers(current, page),
+        f"Every number is made from the records in {markdown_code(f'{name}/')} by {markdown_code(again)}. Where "
+        "the notes name less data, smaller networks or fewer generations than the paper's, compare directions, not "
+        "sizes.\n",
+        *_claims(current, "The paper's claims"),
+        *(section for evidence in current for section in _experiment(evidence, page, level=2)),
         *_missing(evidences),
-        "---\n",
-        f"Made by {markdown_code(again)}.\n",
+        "## How it was made\n",
+        provenance(current),
+        *_earlier(earlier, page),
     ]
     return "\n".join(sections)
 
 
-def _experiment(evidence: Evidence, root: str) -> list[str]:
-    plan = evidence.plan
+def _is_earlier(evidence: Evidence) -> bool:
+    """Whether all its runs were made by an earlier revision, so that they cannot be repeated by this one."""
+    revisions = {run.revision for arm in evidence.arms for run in arm.runs.values()}
+    return bool(revisions) and max(revisions) < REVISION
+
+
+def _answers(evidences: Sequence[Evidence], page: Path) -> list[str]:
+    """What the experiments say, in a few bullets, and a plot of the first."""
+    declared = [
+        (decision, setting)
+        for evidence in evidences
+        for setting in evidence.settings
+        for decision in decisions(evidence, setting)
+    ]
+    declared.sort(key=lambda each: not each[0].primary)
+    lines = [
+        f"**{markdown_text(decision.claim)}**: {markdown_text(decision.evidence)} ({markdown_text(str(setting))})."
+        for decision, setting in declared[:_BULLETS]
+    ] or [
+        markdown_text(verdict(evidence, setting).removeprefix("In short, for "))
+        for evidence in evidences
+        if evidence.plan.name in (COMPARE, "table2")
+        for setting in evidence.settings
+    ][:_BULLETS]
+    plots = [
+        _image(evidence, "finals", page)
+        for evidence in evidences
+        if evidence.plan.name != FIGURE2 and evidence.arms
+    ]
+    bullets = ["\n".join(f"- {line}" for line in lines) + "\n"] if lines else []
+    return [*bullets, *plots[:1]]
+
+
+def _experiment(evidence: Evidence, page: Path, *, level: int) -> list[str]:
+    """A heading, the final results as a plot, and everything else folded away."""
+    plan, marks = evidence.plan, "#" * level
+    title = plan.title or _HEADINGS[plan.name]
+    heading = f"{marks} {markdown_text(title)}\n"
     if plan.name == FIGURE2:
-        body = figure2_numbers(plan, "md")
         drawn = evidence.arms and (plan.root / f"{FIGURE2}.svg").exists()
-        plots = {FIGURE2: "Activations by method"} if drawn else {}
-    else:
-        body = markdown_report(evidence)
-        plots = _plots(evidence)
-    images = [f"![{markdown_text(text)}]({root}/{plot}.svg)\n" for plot, text in plots.items()]
-    return [f"## {_HEADINGS[plan.name]}\n", body, *images]
+        images = [_image(evidence, "", page)] if drawn else []
+        return [heading, *images, *_folded("Numbers", [figure2_numbers(plan, "md")])]
+    images = [_image(evidence, kind, page) for kind in ("finals", "curves")] if evidence.arms else []
+    return [
+        heading,
+        *images[:1],
+        *_folded("Tables, costs and curves", [markdown_report(evidence), *images[1:]]),
+    ]
 
 
-def _plots(evidence: Evidence) -> dict[str, str]:
-    """The plots that `write_report` draws, none without a finished run, and what they show."""
-    if not evidence.arms:
-        return {}
-    what = label("test", evidence.arms[0].measure).removesuffix(", %")
-    name = evidence.plan.name
-    return {
-        f"{name}-curves": f"{what.capitalize()} against samples trained",
-        f"{name}-finals": f"Final {what}, seed by seed",
-    }
+def _image(evidence: Evidence, kind: str, page: Path) -> str:
+    plan = evidence.plan
+    texts = {"": "Activations by method"}
+    if evidence.arms:
+        what = label("test", evidence.arms[0].measure).removesuffix(", %")
+        texts |= {"curves": f"{what.capitalize()} against samples trained", "finals": f"Final {what} by seed"}
+    folder = Path(os.path.relpath(plan.root, page.parent)).as_posix()
+    file = f"{quote(os.fsencode(folder))}/{plan.name}{f'-{kind}' if kind else ''}.svg"
+    return f"![{markdown_text(texts[kind])}]({file})\n"
 
 
-def _claims(evidences: Sequence[Evidence]) -> list[str]:
+def _folded(summary: str, parts: Iterable[str]) -> list[str]:
+    return [f"<details>\n<summary>{markdown_text(summary)}</summary>\n", *parts, "</details>\n"]
+
+
+def _claims(evidences: Sequence[Evidence], heading: str) -> list[str]:
+    """One line for each claim of the paper that has runs on both sides."""
     found = claims(evidences)
-    lists = {
-        "What agrees with the paper": [claim for claim in found if claim.agreement > 0],
-        "What disagrees with the paper": [claim for claim in found if claim.agreement < 0],
-        "What is inconclusive": [claim for claim in found if claim.agreement == 0],
-    }
-    return ["## The paper's claims\n", _RULE, *(_list(title, lines) for title, lines in lists.items())]
+    if not found:
+        return []
+    words = {1: "agrees", -1: "disagrees", 0: "cannot tell"}
+    table = Table(
+        title="",
+        columns=("claim", "our runs", "difference", "95 % interval", "p, adjusted", "seeds", "detectable"),
+        rows=tuple(_claim_row(claim, words[claim.agreement]) for claim in found),
+        words=2,
+    )
+    return [f"## {heading}\n", table.markdown(), *_folded("How claims are judged", [_RULE])]
 
 
-def _list(title: str, found: Sequence[Claim]) -> str:
-    lines = [f"- {markdown_text(claim.line)}" for claim in found] or ["- Nothing so far."]
-    return "\n".join([f"### {title}", "", *lines]) + "\n"
+def _claim_row(claim: Claim, word: str) -> tuple[str, ...]:
+    difference, unit = claim.difference, claim.unit
+    found = detectable(difference)
+    interval = (
+        NONE
+        if difference.low is None or difference.high is None
+        else f"{unit.signed(difference.low)} to {unit.signed(difference.high)}"
+    )
+    return (
+        f"{claim.text} ({', '.join(claim.tables)})",
+        word,
+        f"{unit.signed(difference.mean)} {unit.word}".rstrip(),
+        interval,
+        NONE if claim.p is None else f"{claim.p:.3f}",
+        str(difference.n),
+        NONE if found is None else f"{found:{unit.form}}",
+    )
+
+
+def _earlier(evidences: Sequence[Evidence], page: Path) -> list[str]:
+    """Results of an earlier revision, folded away."""
+    if not evidences:
+        return []
+    notes = revision_notes([arm for evidence in evidences for arm in evidence.arms])
+    return [
+        "## Earlier results\n",
+        *(f"{markdown_text(note)}\n" for note in notes),
+        *_folded(
+            "Earlier experiments",
+            [
+                provenance(evidences),
+                *_claims(evidences, "Claims by the earlier results"),
+                *(part for evidence in evidences for part in _experiment(evidence, page, level=3)),
+            ],
+        ),
+    ]
 
 
 def _missing(evidences: Sequence[Evidence]) -> list[str]:
     lines = [
-        f"- {evidence.plan.name}: {markdown_text(line)}"
+        f"- {markdown_text(evidence.plan.title or evidence.plan.name)}: {markdown_text(line)}"
         for evidence in evidences
         for line in evidence.missing
     ]

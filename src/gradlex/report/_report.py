@@ -10,6 +10,7 @@ from gradlex.experiments import Plan
 from gradlex.report._comparison import comparison_tables
 from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, gather
 from gradlex.report._figure2 import write_figure2
+from gradlex.report._pairs import decision_table, pairs_verdict
 from gradlex.report._paper_tables import TITLES, paper_table
 from gradlex.report._plots import curves, finals, save_figure
 from gradlex.report._provenance import setup_notes
@@ -69,7 +70,11 @@ def report_parts(evidence: Evidence) -> list[Part]:
     if evidence.plan.name not in ("table2", COMPARE):
         return parts
     for setting in evidence.settings:
-        parts += [*comparison_tables(evidence, setting, notes), verdict(evidence, setting)]
+        parts += comparison_tables(evidence, setting, notes)
+        if evidence.plan.pairs:
+            parts += [decision_table(evidence, setting), pairs_verdict(evidence, setting)]
+        else:
+            parts.append(verdict(evidence, setting))
     if not evidence.settings:
         parts += ["No run is finished yet.", *notes]
     return parts

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy import optimize, stats
 
 LEVEL = 0.95
+POWER = 0.8
 
 _ROUNDING = 1e-11
 """A spread below this part of the numbers is rounding error, and a t-test of it means nothing."""
@@ -75,6 +76,34 @@ def paired(these: Mapping[int, float], those: Mapping[int, float]) -> Difference
     return Difference(
         mean=mean, low=float(interval.low), high=float(interval.high), p=float(test.pvalue), n=n
     )
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """Holm's adjustment (1979) of the p-values of a family of tests; None, a test without one, counts as 1."""
+    known = [1.0 if p is None else p for p in ps]
+    adjusted, highest = dict[int, float](), 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=known.__getitem__)):
+        highest = max(highest, min(1.0, (len(ps) - rank) * known[place]))
+        adjusted[place] = highest
+    return [None if p is None else adjusted[place] for place, p in enumerate(ps)]
+
+
+def detectable(difference: Difference) -> float | None:
+    """The true difference that so many seeds with this scatter find with probability 0.8; None without an interval.
+
+    By the non-central t distribution, for a two-sided paired test at 0.05.
+    """
+    if difference.low is None or difference.high is None:
+        return None
+    freedom = difference.n - 1
+    critical = float(stats.t.ppf((1 + LEVEL) / 2, freedom))
+    error = (difference.high - difference.low) / 2 / critical
+
+    # The other tail adds nothing at such a power, and nct is undefined far out there.
+    found = optimize.brentq(
+        lambda shift: float(stats.nct.sf(critical, freedom, shift)) - POWER, 0.1, 3 * critical + 3
+    )
+    return error * float(found)
 
 
 def _spread(values: Sequence[float], of: Sequence[float]) -> bool:

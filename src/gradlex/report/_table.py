@@ -72,7 +72,8 @@ class Table:
         ]
         lines = [f"| {' | '.join(row)} |" for row in (rows[0], marks, *rows[1:])]
         notes = ["", *(f"- {markdown_text(note)}" for note in self.notes)] if self.notes else []
-        return "\n".join([f"**{markdown_text(self.title)}**", "", *lines, *notes]) + "\n"
+        title = [f"**{markdown_text(self.title)}**", ""] if self.title else []
+        return "\n".join([*title, *lines, *notes]) + "\n"
 
     def latex(self) -> str:
         """A table environment that needs no package."""
