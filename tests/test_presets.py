@@ -15,7 +15,7 @@ from gradlex.presets import PRESETS, Name
 
 
 def test_the_papers_preset_is_the_default_of_today():
-    assert Recipe.preset("paper") == Recipe()
+    assert Recipe.preset("paper") == Recipe(selection="lexicase")
     assert "lexicase" in PRESETS["paper"].fields.values()
 
 
@@ -67,7 +67,7 @@ def recipe_of(words, monkeypatch):
     ("words", "changed"),
     [
         ([], {}),
-        (["--preset", "paper"], {}),
+        (["--preset", "paper"], {"selection": "lexicase"}),
         (["--preset", "branched"], Recipe.preset("branched").changed()),
         (["--preset=branched", "--lr", "0.2"], Recipe.preset("branched", lr=0.2).changed()),
         # What is given goes before the preset, even where it is the default, and wherever it stands.

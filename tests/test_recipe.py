@@ -193,8 +193,8 @@ def test_a_schedule_that_was_a_function_must_be_given_again():
         stored.lr_at(0)
 
 
-@pytest.mark.parametrize("field", ["dataset", "model", "selection", "optimizer"])
-@pytest.mark.parametrize("value", ["", None, 3])
+@pytest.mark.parametrize("field", ["dataset", "model", "task", "selection", "optimizer"])
+@pytest.mark.parametrize("value", ["", 3])
 def test_a_name_must_be_a_word(field, value):
     with pytest.raises(InputError, match=f"{field} must be text.*, got {value!r}"):
         Recipe(**{field: value})
@@ -210,7 +210,9 @@ def test_a_name_must_be_a_word(field, value):
         "threads",
         "schedule",
         "precision",
-        "task",
+        "dataset",
+        "model",
+        "optimizer",
         "promotion",
         "outer_lr",
         "recalibrate",
@@ -256,7 +258,7 @@ def test_the_fields_of_gradlex_0_1_0_are_read_into_options():
     recipe = Recipe.from_dict(old)
     assert recipe.selection_options == {"epsilon": 0.1, "epsilon_mode": "static", "depth": 5}
     assert recipe.task_options == {"case_error": "loss"}
-    assert Recipe.from_dict({"case_error": "correct", "share": None}) == Recipe()
+    assert Recipe.from_dict({"case_error": "correct", "share": None}) == Recipe(task="classification")
 
 
 def test_numpys_numbers_become_plain_ones():

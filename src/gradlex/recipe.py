@@ -54,10 +54,11 @@ class Recipe:
     """Height and width that a folder's images are resized to (default: 32)."""
     augment: str | None = None
     """Augmentation of training batches: none, or some of crop4 (any padding), flip, cutout8 (default: the data's)."""
-    task: str = "classification"
-    """What is learnt: a name, or module:Class."""
+    task: str | None = None
+    """What is learnt: classification, regression, multi-label, segmentation, tokens, or module:Class (default: what
+    the targets tell)."""
     task_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the task, as KEY=VALUE: case_error=loss selects on the loss rather than on right or wrong."""
+    """Options of the task, as KEY=VALUE: case_error=loss selects on the loss of each case."""
     model: str = "small-cnn"
     """A name (see `gradlex models`), module:factory, or timm:NAME."""
     width: Positive = 1.0
@@ -98,8 +99,9 @@ class Recipe:
     """Options of the tail, as KEY=VALUE: factor=3 (continue), lr=0.05 (the others), hold=0.5, low=0.1 cycles=4."""
     tail_mean: bool = False
     """The final model is the mean of the parents since the branch (with sgd this is SWA), batch norm recalibrated."""
-    selection: str | Callable[..., Any] = "lexicase"
-    """Selection method (see `gradlex selections`) or module:function; sgd is the plain baseline."""
+    selection: str | Callable[..., Any] | None = None
+    """Selection method (see `gradlex selections`) or module:function; sgd is the plain baseline (default: lexicase, or
+    epsilon-lexicase for tasks with graded errors such as regression)."""
     selection_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the selection method, as KEY=VALUE: on_all_fail=survive is classic lexicase."""
     population: Count | None = None
@@ -234,6 +236,13 @@ class Recipe:
         return value
 
     @property
+    def method(self) -> str | Callable[..., Any]:
+        """The selection of a running recipe; refused while it is still None."""
+        if self.selection is None:
+            raise InputError("this recipe leaves selection open: set Recipe(selection=...).")
+        return self.selection
+
+    @property
     def has_outer_step(self) -> bool:
         """Whether the recipe uses an outer learning rate or momentum."""
         return self.outer_lr != 1 or self.outer_momentum != 0
@@ -266,6 +275,8 @@ class Recipe:
         """The recipe that `to_dict` wrote, also in gradlex 0.1.0; unknown fields are refused."""
         known = {f.name for f in dataclasses.fields(cls)}
         fields = dict(plain)
+        if "case_error" in fields:  # 0.1.0 knew one task
+            fields.setdefault("task", "classification")
         moved: dict[str, dict[str, Any]] = {}
         for old, (owner, option) in _MOVED.items():
             value = fields.pop(old, None)

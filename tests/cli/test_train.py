@@ -97,7 +97,7 @@ def test_evaluate_prints_the_accuracy_of_the_result(command_run, capsys):
     result = json.loads((folder / "result.json").read_text())
     printed = capsys.readouterr().out
     metrics = result["metrics"]["test"]
-    assert printed == f"test: accuracy {metrics['accuracy']:.2%}, loss {metrics['loss']:.4f}\n"
+    assert printed.startswith(f"test: accuracy {metrics['accuracy']:.2%}, loss {metrics['loss']:.4f}")
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 

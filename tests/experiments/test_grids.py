@@ -166,7 +166,7 @@ def test_options_of_a_promotion_and_an_outer_step_reach_only_the_methods_that_ta
         "average-outer-0.5": (None, None, True),
     }
     for cell in cells:
-        resolve_method(cell.recipe, make_task(cell.recipe.task, cell.recipe.task_options))
+        resolve_method(cell.recipe, make_task("classification", cell.recipe.task_options))
 
 
 def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
@@ -176,7 +176,7 @@ def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
     assert kinds["lexicase"] == kinds["expected"] == "loss"
     assert kinds["average"] is kinds["random"] is kinds["sgd"] is None
     for cell in grid.cells():
-        resolve_method(cell.recipe, make_task(cell.recipe.task, cell.recipe.task_options))
+        resolve_method(cell.recipe, make_task("classification", cell.recipe.task_options))
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_another_revision_is_another_run():
 def test_a_default_that_changes_changes_no_name():
     later = dataclasses.make_dataclass(
         "Recipe",
-        [("lr", float, 0.3), ("precision", str, "float32"), ("selection", str, "tournament")],
+        [("lr", float, 0.3), ("precision", str, "float32"), ("selection", str | None, "tournament")],
         bases=(Recipe,),
         frozen=True,
         kw_only=True,

@@ -92,7 +92,7 @@ def test_every_evaluation_has_its_line_and_the_last_is_the_result(run):
     assert found[-1]["metrics"] == {"test": result["metrics"]["test"]}
     for line, record in zip(found, (run.generations[1], run.generations[3]), strict=True):
         assert line["metrics"]["test"] == record.test
-        assert set(record.test) == {"accuracy", "loss"}
+        assert set(record.test) >= {"accuracy", "loss"}
         assert 0 <= record.test["accuracy"] <= 1
 
 
@@ -104,7 +104,7 @@ def test_the_result_sums_up_the_run(run):
     assert result["cases_evaluated"] == sum(record.cases_evaluated for record in run.generations)
     assert result["parameters"] == sum(p.numel() for p in run.model.parameters())
     assert result["metrics"]["train"] == result["metrics"]["test"]  # the same samples
-    assert result["measures"] == [
+    assert result["measures"][:2] == [
         {"name": "accuracy", "higher_is_better": True, "fraction": True},
         {"name": "loss", "higher_is_better": False, "fraction": False},
     ]

@@ -86,7 +86,7 @@ def headline(run: LiveRun) -> str:
         if run.device == "cpu" and recipe.threads != "auto"
         else ""
     )
-    selection = recipe.selection if isinstance(recipe.selection, str) else recipe.selection.__name__
+    selection = recipe.method if isinstance(recipe.method, str) else recipe.method.__name__
     population = "" if recipe.population == 1 else f", p = {recipe.population}"
     where = ""
     if run.path is not None:

@@ -263,7 +263,7 @@ def new_folder_name(recipe: Recipe) -> str:
     words = (
         Path(recipe.dataset).stem,
         recipe.model,
-        str(recipe.to_dict()["selection"]),
+        str(recipe.to_dict()["selection"] or "lexicase"),  # of which kind, the task tells
         *promotion,
         f"seed{recipe.seed}",
     )

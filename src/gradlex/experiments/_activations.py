@@ -30,7 +30,8 @@ from gradlex.data import ArraySamples
 from gradlex.errors import InputError, did_you_mean
 from gradlex.population import capture
 from gradlex.recipe import Recipe
-from gradlex.runs import Problem, StoredRun, evaluator, load_network, load_test_samples, stored_run
+from gradlex.runs import Problem, StoredRun, evaluator, load_network, load_task, load_test_samples, stored_run
+from gradlex.tasks import Task
 
 Activations: TypeAlias = dict[str, npt.NDArray[np.float32]]
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class _Network:
 
     model: nn.Module
     test: ArraySamples
+    task: Task
     recipe: Recipe
     device: str | None
 
@@ -86,6 +88,7 @@ def record_activations(
     network = _Network(
         model=load_network(run),
         test=load_test_samples(run, data_dir=data_dir),
+        task=load_task(run),
         recipe=stored.recipe,
         device=device,
     )
@@ -102,7 +105,11 @@ def choose_layers(problem: Problem, layers: Sequence[str] = ()) -> tuple[str, ..
     if not isinstance(problem.test, ArraySamples):
         raise InputError("activations need test samples that are arrays.")
     network = _Network(
-        model=problem.model, test=problem.test, recipe=problem.recipe, device=str(problem.device)
+        model=problem.model,
+        test=problem.test,
+        task=problem.task,
+        recipe=problem.recipe,
+        device=str(problem.device),
     )
     names = list(layers or _last_stages(network))
     _check_known(network, names)
@@ -177,7 +184,7 @@ def _watched(
         return hook
 
     first = ArraySamples(*network.test.clean(np.arange(count)))
-    worker = evaluator(network.model, first, network.recipe, network.device)
+    worker = evaluator(network.model, first, network.task, network.recipe, network.device)
     handles = [worker.model.get_submodule(name).register_forward_hook(watch(name)) for name in names]
     try:
         worker.evaluate(capture(worker.model), worker.samples)  # in evaluation mode, in float32

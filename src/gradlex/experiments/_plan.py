@@ -207,7 +207,13 @@ def run_name(recipe: Recipe, fingerprint: str, revision: int = REVISION) -> str:
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     plain = recipe.to_dict()
     promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
-    words = (recipe.model, str(plain["selection"]), *promotion, f"seed{recipe.seed}", digest[:12])
+    words = (
+        recipe.model,
+        str(plain["selection"] or NEUTRAL["selection"]),
+        *promotion,
+        f"seed{recipe.seed}",
+        digest[:12],
+    )
     return "-".join(
         re.sub(r"[^A-Za-z0-9.]+", "-", word)[:_LONGEST_WORD] for word in words
     )  # the hash tells them apart
@@ -225,7 +231,7 @@ def _deciding(recipe: Recipe) -> dict[str, Any]:
 
 def _is_neutral(name: str, value: Any) -> bool:
     if name in NEUTRAL:
-        return bool(value == NEUTRAL[name])
+        return value is None or bool(value == NEUTRAL[name])
     return "." in name and value is None
 
 

@@ -39,6 +39,7 @@ from ._stored_run import evaluate as evaluate
 from ._stored_run import evaluator as evaluator
 from ._stored_run import load_network as load_network
 from ._stored_run import load_normalization as load_normalization
+from ._stored_run import load_task as load_task
 from ._stored_run import load_test_samples as load_test_samples
 from ._stored_run import stored_run as stored_run
 from ._train import train as train

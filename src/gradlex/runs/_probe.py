@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,19 @@ from gradlex.data import Samples, call, layout_hint
 from gradlex.errors import InputError
 from gradlex.population import capture, channels_last, copy, install
 from gradlex.runs._resources import native_bfloat16
-from gradlex.tasks import Task
+from gradlex.tasks import Task, checked_task, fitted
+
+_READ = 128  # samples of a Dataset that are read at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
     """What two samples tell about a model."""
 
+    task: Task
+    """With what it takes from the training part."""
     outputs: Any
-    """Its outputs for them, on the host."""
+    """The model's outputs for them, on the host."""
     multiply_adds: float
     """For one sample."""
     channels_last: bool
@@ -45,9 +49,11 @@ def probe(model: nn.Module, samples: Samples, task: Task, device: torch.device) 
         model.eval()
         outputs, multiply_adds = _answer(model, inputs, len(tree_leaves(targets)[0]))
         task.check(inputs, targets if samples.targets is None else samples.targets, outputs)
+        task = checked_task(fitted(task, outputs, _all_targets(samples)))
         _check_task(task, outputs, targets)
         _check_merging(model)
         return Probe(
+            task=task,
             outputs=tree_map(lambda tensor: tensor.cpu(), outputs),
             multiply_adds=multiply_adds,
             channels_last=takes_channels_last(model, inputs),
@@ -56,6 +62,15 @@ def probe(model: nn.Module, samples: Samples, task: Task, device: torch.device) 
     finally:
         for layer, training in modes.items():
             layer.training = training
+
+
+def _all_targets(samples: Samples) -> Iterator[Any]:
+    """The training targets, whole where they lie in memory; a Dataset's are read as far as they are asked for."""
+    if samples.targets is not None:
+        yield samples.targets
+        return
+    for start in range(0, len(samples), _READ):
+        yield samples.clean(np.arange(start, min(start + _READ, len(samples))))[1]
 
 
 def check_takes(model: nn.Module, samples: Samples, what: str, device: torch.device) -> None:
@@ -96,12 +111,21 @@ def _answer(model: nn.Module, inputs: Any, count: int, what: str = "inputs") -> 
 def _check_task(task: Task, outputs: Any, targets: Any) -> None:
     """Refuse a task whose loss is no single number, whose errors are not one a case, or whose metrics are others."""
     count = len(tree_leaves(targets)[0])
-    loss, errors = task.loss(outputs, targets), task.errors(outputs, targets)
+    try:
+        loss, errors = task.loss(outputs, targets), task.errors(outputs, targets)
+        found = list(task.metrics([(outputs, targets)]))
+    except InputError:
+        raise
+    except Exception as error:  # whatever a task of the user's may raise
+        raise InputError(
+            f"{type(task).__name__} cannot learn from outputs of shape {_shape(outputs)} and targets of shape "
+            f"{_shape(targets)}: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(loss, Tensor) or loss.ndim != 0:
         raise InputError(f"the task's loss must be one number, the mean of the batch, got {_shape(loss)}.")
     if not isinstance(errors, Tensor) or errors.shape != (count,):
         raise InputError(f"the task's errors must be one number per case, ({count},), got {_shape(errors)}.")
-    wanted, found = [measure.name for measure in task.measures], list(task.metrics([(outputs, targets)]))
+    wanted = [measure.name for measure in task.measures]
     if not wanted or set(wanted) != set(found):
         raise InputError(
             f"the task's metrics must be those its measures name ({', '.join(wanted) or 'at least one'}), got "

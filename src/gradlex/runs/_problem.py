@@ -26,7 +26,7 @@ from gradlex.runs._resolve import Facts, bound_selection, held_out_samples, reso
 from gradlex.runs._source import Material, Named, Source
 from gradlex.runs._weights import load_weights
 from gradlex.selection import Selection
-from gradlex.tasks import Task
+from gradlex.tasks import Task, learnt
 
 EngineFactory: TypeAlias = Callable[[Worker, Team, Steps], Engine]
 """Makes the engine of one process: who trains the candidates, and how."""
@@ -99,14 +99,18 @@ def make_problem(
     `fresh` is False for a run that continues from a checkpoint: it needs no `init_from` any more.
     """
     recipe = source.marked(recipe)
-    task = source.task(recipe)
-    recipe = resolve_method(recipe, task)
-    select = bound_selection(recipe)
+    known = source.task(recipe)
+    if known is not None:  # then what no run can do is refused before any data is loaded
+        recipe = resolve_method(recipe, known)
     material = source.load(recipe)
     for note in material.notes:
         notice(note)
     model, train, test = material.model, material.train, material.test
-    found = _probed(material, recipe, task, device)
+    if known is None:
+        recipe = resolve_method(recipe, material.task)
+    select = bound_selection(recipe)
+    found = _probed(material, recipe, device)
+    task = found.task
     workers = execution.workers if execution.threads_per_worker and execution.workers != "auto" else None
     recipe = resolve(recipe.replace(**material.fields), _facts(material, found, device, workers))
     train = train.with_augment(_augmentation(source, recipe, train))
@@ -126,7 +130,7 @@ def make_problem(
         select=select,
         steps=(*steps_of(recipe), *steps),
         engine=engine,
-        data=material.data,
+        data={**material.data, "task": learnt(task)},
         normalization=material.normalization,
         device=device,
     )
@@ -173,14 +177,14 @@ class _Check:
         self.task.check(inputs, targets, self.outputs)
 
 
-def _probed(material: Material, recipe: Recipe, task: Task, device: torch.device) -> Probe:
+def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
     """Show the model samples of the training part, and of the test part where those look different."""
     model = material.model.to(device)
     with seeded(torch_seed(recipe.seed, "initialisation", index=1), device):  # lazy layers take their weights
-        found = probe(model, material.train, task, device)
+        found = probe(model, material.train, material.task, device)
         if material.test is not None:
             if material.test.targets is not None:
-                task.check(None, material.test.targets, found.outputs)
+                found.task.check(None, material.test.targets, found.outputs)
             shapes = [
                 [(tensor.shape, tensor.dtype) for tensor in tree_leaves(part.clean(np.arange(1))[0])]
                 for part in (material.train, material.test)
@@ -225,23 +229,27 @@ class Resolver:
         """The recipe with nothing left open; what no run can do is refused."""
         source = Named(data_dir=self._data_dir, download=self._download)
         recipe = source.marked(recipe)
-        task = source.task(recipe)
-        recipe = resolve_method(recipe, task)
-        bound_selection(recipe)
+        known = source.task(recipe)
+        if known is not None:
+            recipe = resolve_method(recipe, known)
+            bound_selection(recipe)
         key = (recipe.dataset, recipe.train_size, recipe.test_fraction, recipe.image_size)
         if key not in self._loaded:
             self._loaded[key] = load(recipe, self._data_dir, download=self._download)
         arrays = self._loaded[key]
+        place = (*key, recipe.model, recipe.width, recipe.task, repr(recipe.task_options))
+        if place not in self._probed:
+            material = replace(source, arrays=arrays).load(recipe)
+            self._probed[place] = material, _probed(material, recipe, self._device)
+        material, found = self._probed[place]
+        if known is None:
+            recipe = resolve_method(recipe, found.task)
+            bound_selection(recipe)
         if recipe.promotion_cases is not None:  # few samples have no more cases
             samples = len(arrays.y_train)
             cases = min(recipe.promotion_cases, held_out_samples(recipe, samples) or samples)
             recipe = recipe.replace(promotion_cases=cases)
-        place = (*key, recipe.model, recipe.width, recipe.task, repr(recipe.task_options))
-        if place not in self._probed:
-            material = replace(source, arrays=arrays).load(recipe)
-            self._probed[place] = material, _probed(material, recipe, task, self._device)
-        material, found = self._probed[place]
         resolved = resolve(recipe.replace(**material.fields), _facts(material, found, self._device))
         _augmentation(source, resolved, material.train)
         check_optimizer(resolved, material.model, self._device.type)
-        return Resolved(recipe=resolved, data=material.data)
+        return Resolved(recipe=resolved, data={**material.data, "task": learnt(found.task)})

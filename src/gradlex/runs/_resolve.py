@@ -13,7 +13,7 @@ from gradlex.population import optimizer_keywords
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs._resources import choose_threads, native_bfloat16
 from gradlex.selection import Selection, find, promoting
-from gradlex.tasks import Task
+from gradlex.tasks import Task, default_selection
 
 _HELD_OUT = 0.1
 
@@ -37,7 +37,9 @@ class Facts:
 
 
 def resolve_method(recipe: Recipe, task: Task) -> Recipe:
-    """What depends on the method alone, so that it can be refused before any data is loaded."""
+    """What depends on task and method alone, so that it can be refused before any data is loaded."""
+    if recipe.selection is None:
+        recipe = recipe.replace(selection=default_selection(task))
     recipe = _selection_options(_method(recipe), task)
     _check_unasked(recipe, task)
     _check_alone(recipe)
@@ -57,7 +59,7 @@ def bound_selection(recipe: Recipe) -> Selection:
     """The recipe's selection and promotion with their options; combinations without a meaning are refused."""
     return promoting(
         recipe.promotion,
-        recipe.selection,
+        recipe.method,
         cases=recipe.promotion_cases,
         options=dict(recipe.selection_options),
     )
@@ -133,7 +135,7 @@ def _check_alone(recipe: Recipe) -> None:
                     f"{name} tells several candidates apart, and there is one, got {value!r}: leave it out, or give a "
                     "larger population."
                 )
-    looks = recipe.population != 1 and recipe.promotion != "average" and find(recipe.selection).asks
+    looks = recipe.population != 1 and recipe.promotion != "average" and find(recipe.method).asks
     if recipe.cases != "clean" and not looks:
         who = "promotion 'average'" if recipe.promotion == "average" else f"selection {recipe.selection!r}"
         alone = " of one candidate" if recipe.population == 1 else ""
@@ -162,7 +164,7 @@ def _method(recipe: Recipe) -> Recipe:
 def _selection_options(recipe: Recipe, task: Task) -> Recipe:
     """The options that are given, and the defaults of the others."""
     given = dict(recipe.selection_options)
-    options: dict[str, Any] = {**find(recipe.selection).options, **given}
+    options: dict[str, Any] = {**find(recipe.method).options, **given}
     if options.get("on_all_fail") == "random" and task.graded:
         if given.get("on_all_fail") == "random":
             raise InputError("on_all_fail 'random' needs 0/1 errors: with graded ones no case is failed.")

@@ -15,7 +15,7 @@ from torch import nn
 from gradlex.callbacks import Metrics, Record
 from gradlex.data import Normalization
 from gradlex.recipe import Recipe
-from gradlex.tasks import Measure
+from gradlex.tasks import Measure, Task
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,6 +32,8 @@ class Run:
     """What result.json holds: metrics, seconds, samples_trained, ..."""
     measures: tuple[Measure, ...]
     """How the task's metrics are read; the first is the primary one."""
+    task: Task
+    """What was learnt, with what it took from the training part: `task.predict(outputs)` in the targets' units."""
     normalization: Normalization | None
     """What the model's inputs were normalized by; None where they were given to it as they are."""
     path: Path | None
@@ -60,7 +62,7 @@ class Run:
             if part in result["metrics"]
             for measure in self.measures
         }
-        selection = recipe.selection if isinstance(recipe.selection, str) else recipe.selection.__name__
+        selection = recipe.method if isinstance(recipe.method, str) else recipe.method.__name__
         cost = {
             "selection": selection if recipe.population == 1 else f"{selection}, p = {recipe.population}",
             "generations": f"{result['generations']:,}",

@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gradlex.data import (
+    DATASETS,
     OWN,
     Arrays,
     ArraySamples,
@@ -34,7 +36,9 @@ from gradlex.errors import InputError, unknown_name
 from gradlex.models import MODELS, build
 from gradlex.randomness import torch_seed
 from gradlex.recipe import GIVEN, Recipe
-from gradlex.tasks import Task, checked_task, make_task
+from gradlex.tasks import Task, checked_task, infer_task, make_task
+
+_FIRST = 16  # samples of a Dataset that tell which task fits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,7 @@ class Material:
     """What a source provides, on the host."""
 
     model: nn.Module
+    task: Task
     train: Samples
     test: Samples | None
     data: dict[str, Any]
@@ -63,8 +68,8 @@ class Source(Protocol):
         """The recipe as this source has it; refused where they contradict each other."""
         ...
 
-    def task(self, recipe: Recipe) -> Task:
-        """What is learnt."""
+    def task(self, recipe: Recipe) -> Task | None:
+        """What is learnt; None where it follows from the data."""
         ...
 
     @property
@@ -73,7 +78,7 @@ class Source(Protocol):
         ...
 
     def load(self, recipe: Recipe) -> Material:
-        """Model and samples."""
+        """Model and samples, and the task that fits them where none is named."""
         ...
 
 
@@ -102,9 +107,11 @@ class Named:
             raise unknown_name("model", recipe.model, MODELS)
         return recipe
 
-    def task(self, recipe: Recipe) -> Task:
-        """The task that the recipe names."""
-        return make_task(recipe.task, recipe.task_options)
+    def task(self, recipe: Recipe) -> Task | None:
+        """The task that the recipe names; that of images by name is known before they are there."""
+        if recipe.task is None and (recipe.dataset in DATASETS or is_folder(recipe.dataset)):
+            return make_task("classification", recipe.task_options)
+        return None if recipe.task is None else make_task(recipe.task, recipe.task_options)
 
     def load(self, recipe: Recipe) -> Material:
         """Load the data and build the model with its initial weights; writes nothing but downloads."""
@@ -114,7 +121,9 @@ class Named:
         if arrays.x_test is not None and arrays.y_test is not None:
             test = array_samples(arrays.x_test, arrays.y_test, normalization)
         size = arrays.input_shape[-1] if is_folder(recipe.dataset) else None
+        task, fields = _fitting(self.task(recipe), recipe, torch.from_numpy(arrays.y_train))
         return Material(
+            task=task,
             model=build_model(recipe, arrays.input_shape, arrays.num_classes),
             train=array_samples(arrays.x_train, arrays.y_train, normalization),
             test=test,
@@ -131,7 +140,7 @@ class Named:
             normalization=normalization,
             info=dataset_info(recipe.dataset),
             gains_from_bfloat16=recipe.model not in MODELS or MODELS[recipe.model].gains_from_bfloat16,
-            fields={"test_fraction": arrays.test_fraction, "image_size": size},
+            fields={"test_fraction": arrays.test_fraction, "image_size": size, **fields},
             notes=arrays.notes,
         )
 
@@ -170,7 +179,7 @@ class Given:
             raise InputError(
                 f"augment is given twice: as a callable and as {recipe.augment!r} in the recipe."
             )
-        if self.own_task is not None and recipe.task not in (Recipe().task, GIVEN, self.own_task):
+        if self.own_task is not None and recipe.task not in (None, GIVEN, self.own_task):
             raise InputError(f"the task is given twice: as task= and as {recipe.task!r} in the recipe.")
         task = recipe.task
         if self.own_task is not None:
@@ -178,22 +187,27 @@ class Given:
         augment = recipe.augment if self.augment is None else GIVEN
         return recipe.replace(dataset=GIVEN, model=GIVEN, augment=augment, task=task)
 
-    def task(self, recipe: Recipe) -> Task:
-        """The task object, or the one that the recipe names."""
+    def task(self, recipe: Recipe) -> Task | None:
+        """The task object, or the one that the recipe names; None where it follows from the targets."""
         if self.own_task is not None and not isinstance(self.own_task, str):
             if recipe.task_options:
                 raise InputError("task_options are for a task by name: give the task object its own.")
             return checked_task(self.own_task)
         if recipe.task == GIVEN:
             raise InputError("this run's task was an object, which is not stored: give it again as task=...")
-        return make_task(recipe.task, recipe.task_options)
+        return None if recipe.task is None else make_task(recipe.task, recipe.task_options)
 
     def load(self, recipe: Recipe) -> Material:
         """Check and combine what was passed in."""
         train, normalization = make_samples(self.data, clean=self.clean, augment=self.augment)
         test = None if self.test is None else make_samples(self.test, normalization=normalization)[0]
+        first = np.arange(min(_FIRST, len(train)))  # of a Dataset, whose targets are not all known
+        targets = train.clean(first)[1] if train.targets is None else train.targets
+        task, fields = _fitting(self.task(recipe), recipe, targets)
         return Material(
             model=_copied(self.model),
+            task=task,
+            fields=fields,
             train=train,
             test=test,
             data={
@@ -206,6 +220,14 @@ class Given:
             info=OWN,
             gains_from_bfloat16=True,
         )
+
+
+def _fitting(task: Task | None, recipe: Recipe, targets: Tensor) -> tuple[Task, dict[str, Any]]:
+    """The task that is named, or the one that fits the targets, and what the recipe is to say of it."""
+    if recipe.task is not None and task is not None:
+        return task, {}
+    name = infer_task(targets)
+    return make_task(name, recipe.task_options), {"task": name}
 
 
 def build_model(recipe: Recipe, shape: tuple[int, ...], num_classes: int) -> nn.Module:

@@ -181,6 +181,7 @@ class _Session:
             generations=live.records,
             result=live.result,
             measures=problem.task.measures,
+            task=problem.task,
             normalization=problem.normalization,
             path=live.path,
             ema=worker.snapshot(final.slots["ema"]) if "ema" in final.slots else None,

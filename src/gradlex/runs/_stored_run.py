@@ -25,7 +25,7 @@ from gradlex.runs._probe import takes_channels_last
 from gradlex.runs._resume import dataset_of, stored_recipe, stored_revision
 from gradlex.runs._source import array_samples, build_model
 from gradlex.runs._weights import load_weights
-from gradlex.tasks import Classification, make_task
+from gradlex.tasks import Classification, Task, make_task
 
 _DATA = ("fingerprint", "train_samples", "test_samples")
 _RESULT = ("generations", "samples_trained", "cases_evaluated", "seconds")
@@ -135,6 +135,17 @@ def load_network(path: Path | str, *, ema: bool = False, device: str | None = "c
     return model.eval().to(find_device(device))
 
 
+def load_task(path: Path | str) -> Task:
+    """What a run learns, with what it took from its training part; refused where it was an object."""
+    recipe, data = stored_recipe(RunFolder(Path(path)))
+    if recipe.task == GIVEN:
+        raise InputError(f"the task of {path} was an object, which is not stored: make it again.")
+    taken = data.get("task", {})
+    if not isinstance(taken, dict):
+        raise InputError(f"{Path(path) / 'recipe.json'} does not describe the run's task as gradlex does.")
+    return make_task(recipe.task or "classification", {**recipe.task_options, **taken})
+
+
 def load_normalization(path: Path | str) -> Normalization:
     """What a finished run's network takes its inputs normalized by: `load_normalization(RUN).apply(x)`."""
     folder = RunFolder(Path(path))
@@ -192,17 +203,19 @@ def evaluate(
     recipe, _ = stored_recipe(RunFolder(Path(path)))
     test = load_test_samples(path, dataset=dataset, data_dir=data_dir)
     model = load_network(path, ema=ema, device=device)
-    worker = evaluator(model, test, recipe, device)
+    worker = evaluator(model, test, load_task(path), recipe, device)
     return worker.evaluate(capture(worker.model), worker.samples)
 
 
-def evaluator(model: nn.Module, samples: ArraySamples, recipe: Recipe, device: str | None) -> Worker:
+def evaluator(
+    model: nn.Module, samples: ArraySamples, task: Task, recipe: Recipe, device: str | None
+) -> Worker:
     """A worker for a network that is trained no more."""
     found = find_device(device)
     samples = samples.to(found)
     if not takes_channels_last(model.to(found), samples.clean(np.arange(1))[0]):
         samples = samples.contiguous()
-    return Worker(model, samples, make_task(recipe.task, recipe.task_options), recipe, found)
+    return Worker(model, samples, task, recipe, found)
 
 
 def _check_finished(folder: RunFolder, recipe: Recipe, data: dict[str, Any]) -> None:

@@ -1,7 +1,17 @@
 from ._classification import CaseError as CaseError
 from ._classification import Classification as Classification
+from ._custom import Custom as Custom
+from ._infer import infer_task as infer_task
+from ._multi_label import MultiLabel as MultiLabel
 from ._registry import TASKS as TASKS
 from ._registry import checked_task as checked_task
 from ._registry import make_task as make_task
+from ._regression import Regression as Regression
+from ._segmentation import Segmentation as Segmentation
 from ._task import Measure as Measure
 from ._task import Task as Task
+from ._task import default_selection as default_selection
+from ._task import fitted as fitted
+from ._task import learnt as learnt
+from ._task import predictions as predictions
+from ._tokens import Tokens as Tokens

@@ -9,11 +9,21 @@ from typing import Any
 from gradlex._objects import load_object
 from gradlex.errors import InputError, did_you_mean, unknown_name
 from gradlex.tasks._classification import Classification
+from gradlex.tasks._multi_label import MultiLabel
+from gradlex.tasks._regression import Regression
+from gradlex.tasks._segmentation import Segmentation
 from gradlex.tasks._task import Task
+from gradlex.tasks._tokens import Tokens
 
 _PARTS = ("measures", "graded", "check", "loss", "errors", "metrics")
 
-TASKS: Mapping[str, Callable[..., Task]] = {"classification": Classification}
+TASKS: Mapping[str, Callable[..., Task]] = {
+    "classification": Classification,
+    "multi-label": MultiLabel,
+    "regression": Regression,
+    "segmentation": Segmentation,
+    "tokens": Tokens,
+}
 
 
 def make_task(name: str, options: Mapping[str, Any]) -> Task:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,7 +20,17 @@ class Measure:
 
 
 class Task(Protocol):
-    """The views of a network's outputs that a run needs."""
+    """The views of a network's outputs that a run needs.
+
+    A task may have more, all of it optional:
+
+    - `selection`, the name of the method that it is selected by where the recipe leaves that open (lexicase);
+    - `fitted(outputs, targets)`, the task with what it takes from the training part: `outputs` are a few of the
+      network's, `targets` are all of the training part's in batches, read only where they are asked for;
+    - `learnt`, a mapping of plain values that are stored with the run: the options that make the fitted task again;
+    - `predict(outputs)`, the answers that a person would read: classes, or values in the units of the targets;
+    - `outputs(targets)`, how many outputs a network needs for these targets, where gradlex builds it.
+    """
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -50,3 +60,27 @@ class Task(Protocol):
     def metrics(self, batches: Iterable[tuple[Any, Any]]) -> dict[str, float]:
         """The metrics of a whole set, given as batches of outputs and targets, computed lazily."""
         ...
+
+
+def default_selection(task: Task) -> str:
+    """The selection of a task whose recipe names none."""
+    return str(getattr(task, "selection", "lexicase"))
+
+
+def fitted(task: Task, outputs: Any, targets: Iterable[Tensor]) -> Task:
+    """The task with what it takes from the training part."""
+    own = getattr(task, "fitted", None)
+    found: Task = task if own is None else own(outputs, targets)
+    return found
+
+
+def learnt(task: Task) -> dict[str, Any]:
+    """What a fitted task took from the training part, as options that make it again."""
+    found: Mapping[str, Any] = getattr(task, "learnt", {})
+    return dict(found)
+
+
+def predictions(task: Task, outputs: Any) -> Any:
+    """The answers that a person would read: the task's, or the outputs themselves."""
+    own = getattr(task, "predict", None)
+    return outputs if own is None else own(outputs)
