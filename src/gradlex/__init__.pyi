@@ -8,6 +8,7 @@ from . import presets as presets
 from . import report as report
 from . import runs as runs
 from . import selection as selection
+from . import soups as soups
 from . import tasks as tasks
 from ._version import __version__ as __version__
 from .callbacks import Callback as Callback
@@ -22,3 +23,5 @@ from .report import compare as compare
 from .report import paper as paper
 from .runs import Run as Run
 from .runs import train as train
+from .selection import Cases as Cases
+from .soups import soup as soup

@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": "_train:Resume",
     "replay": "_train:Replay",
     "evaluate": "_evaluate:Evaluate",
+    "soup": "_soup:MakeSoup",
     "compare": "_experiments:Compare",
     "paper": "_experiments:Paper",
     "report": "_experiments:Report",

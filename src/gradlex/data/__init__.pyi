@@ -1,6 +1,7 @@
 from ._array_samples import ArraySamples as ArraySamples
 from ._arrays import Arrays as Arrays
 from ._arrays import check_samples as check_samples
+from ._arrays import stratified as stratified
 from ._augment import Augmentation as Augmentation
 from ._augment import crop as crop
 from ._augment import crop_flip as crop_flip

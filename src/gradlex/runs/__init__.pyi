@@ -10,6 +10,7 @@ from ._member import launched as launched
 from ._member import leading as leading
 from ._predictions import Predictions as Predictions
 from ._predictions import stored_predictions as stored_predictions
+from ._probe import takes_channels_last as takes_channels_last
 from ._problem import EngineFactory as EngineFactory
 from ._problem import Problem as Problem
 from ._problem import Resolved as Resolved
@@ -32,6 +33,7 @@ from ._run import Run as Run
 from ._source import Given as Given
 from ._source import Named as Named
 from ._source import Source as Source
+from ._source import array_samples as array_samples
 from ._source import build_model as build_model
 from ._start import start as start
 from ._stored_run import StoredRun as StoredRun
@@ -43,3 +45,5 @@ from ._stored_run import load_task as load_task
 from ._stored_run import load_test_samples as load_test_samples
 from ._stored_run import stored_run as stored_run
 from ._train import train as train
+from ._weights import check_fit as check_fit
+from ._weights import weights_checksum as weights_checksum

@@ -6,6 +6,7 @@ A run's result.json has the SHA-256 of its final weights: a file that is not wha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
@@ -37,13 +38,13 @@ def read_weights(path: Path) -> bytes:
         raise InputError(f"there is no file {path}.") from error
     except (OSError, ValueError) as error:  # the latter: a name that no file system takes
         raise InputError(f"{path} cannot be read: {error}.") from error
-    wanted = _checksum(path)
+    wanted = weights_checksum(path)
     if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
         raise InputError(f"{path} is damaged: its checksum is not the one in result.json. Restore the file.")
     return data
 
 
-def _checksum(path: Path) -> str | None:
+def weights_checksum(path: Path) -> str | None:
     """What the run that a file of weights lies in says of it; None where it is no run's, or one of gradlex 0.1.0."""
     folder = RunFolder(path.parent)
     if not folder.holds_run or not (folder.path / "result.json").exists():
@@ -59,9 +60,21 @@ def load_weights(model: nn.Module, path: Path) -> None:
         found = safetensors.torch.load(data)
     except SafetensorError as error:
         raise InputError(f"{path} is not a sound safetensors file: {error}.") from error
-    wanted = {name: tuple(t.shape) for name, t in persistent(model).items()}
-    given = {name: tuple(found[name].shape) for name in sorted(found)}
-    given = {name: shape for name, shape in given.items() if name in wanted or name not in model.state_dict()}
+    wanted = check_fit(model, {name: tuple(tensor.shape) for name, tensor in found.items()}, str(path))
+    live = model.state_dict()
+    with torch.no_grad():
+        for name in wanted:
+            live[name].copy_(found[name])
+
+
+def check_fit(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], what: str) -> list[str]:
+    """The names that a model needs; refused, with what differs, unless the weights have its names and shapes.
+
+    Of tied weights one name is enough.
+    """
+    live = model.state_dict()
+    wanted = {name: tuple(t.shape) for name, t in capture(model).items() if name in live}
+    given = {name: shapes[name] for name in sorted(shapes) if name in wanted or name not in live}
     differences = [
         *(f"{name} is missing" for name in wanted if name not in given),
         *(f"{name} is not in the model" for name in given if name not in wanted),
@@ -73,8 +86,5 @@ def load_weights(model: nn.Module, path: Path) -> None:
     ]
     if differences:
         more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
-        raise InputError(f"the weights in {path} do not fit the model: {'; '.join(differences[:3])}{more}.")
-    live = model.state_dict()
-    with torch.no_grad():
-        for name in wanted:
-            live[name].copy_(found[name])
+        raise InputError(f"the weights in {what} do not fit the model: {'; '.join(differences[:3])}{more}.")
+    return list(wanted)
