@@ -1,4 +1,4 @@
-"""gradlex compare, gradlex paper, gradlex report"""
+"""gradlex compare, gradlex paper"""
 
 from __future__ import annotations
 
@@ -242,41 +242,6 @@ class Paper:
         text = next(path for path in written if path.suffix == ".txt")
         console().print(text.read_text(encoding="utf-8"), soft_wrap=True)
         console().print(f"written: {', '.join(map(str, written))}", soft_wrap=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """Make the tables and plots of a folder of experiments again from its runs."""
-
-    root: Annotated[Path, tyro.conf.Positional]
-    """The folder: --out of gradlex paper or gradlex compare."""
-    page: Path | None = None
-    """Also write one page about all of them, such as RESULTS.md."""
-
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    examples: ClassVar[str] = "gradlex report results --page RESULTS.md"
-
-    def __call__(self) -> None:
-        """Write them, and print the tables."""
-        from gradlex._console import console, plural
-        from gradlex.experiments import stored_plans
-
-        if self.page is not None and (self.page.is_dir() or not self.page.resolve().parent.is_dir()):
-            raise InputError(
-                f"the page {self.page} cannot be written: it must be a file in a folder that exists."
-            )
-        plans = stored_plans(self.root)
-        from gradlex.report import results_page, text_report, write_report
-
-        out = console()
-        for plan in plans:
-            written = write_report(plan)
-            out.print(text_report(plan, out.width), soft_wrap=True)
-            names = ", ".join(path.name for path in written)
-            out.print(f"{plural(len(written), 'file')} written: {names}", soft_wrap=True)
-        if self.page is not None:
-            self.page.write_text(results_page(self.root, self.page), encoding="utf-8", newline="\n")
-            out.print(f"page: {self.page}", soft_wrap=True)
 
 
 def _run(experiment: Experiment, carried: Carried) -> None:

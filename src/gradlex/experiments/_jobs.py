@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
-from filelock import FileLock, Timeout
 
 from gradlex.errors import InputError
 from gradlex.experiments._grids import Cell
 from gradlex.experiments._plan import RUNS, run_name
 from gradlex.recipe import Recipe
-from gradlex.runs import Resolver, different_beginning
+from gradlex.runs import Resolver, RunFolder, different_beginning
 
 State: TypeAlias = Literal["done", "interrupted", "to do"]
 
@@ -52,15 +51,7 @@ class Job:
     @property
     def is_held(self) -> bool:
         """Whether a process is running it right now."""
-        if not self.folder.is_dir():
-            return False
-        try:
-            with FileLock(self.folder / ".lock", timeout=0):
-                return False
-        except Timeout:
-            return True
-        except (OSError, NotImplementedError):  # the run itself says why its folder cannot be locked
-            return False
+        return RunFolder(self.folder).is_held
 
     @property
     def result(self) -> dict[str, Any]:

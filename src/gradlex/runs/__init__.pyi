@@ -27,6 +27,7 @@ from ._resume import dataset_of as dataset_of
 from ._resume import different_beginning as different_beginning
 from ._resume import has_checkpoint as has_checkpoint
 from ._resume import stored_device as stored_device
+from ._resume import stored_environment as stored_environment
 from ._resume import stored_execution as stored_execution
 from ._resume import stored_recipe as stored_recipe
 from ._run import Run as Run
@@ -39,6 +40,7 @@ from ._start import start as start
 from ._stored_run import StoredRun as StoredRun
 from ._stored_run import evaluate as evaluate
 from ._stored_run import evaluator as evaluator
+from ._stored_run import load_data as load_data
 from ._stored_run import load_network as load_network
 from ._stored_run import load_normalization as load_normalization
 from ._stored_run import load_task as load_task

@@ -83,6 +83,19 @@ class RunFolder:
         finally:
             lock.release()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a process is at work in the folder right now."""
+        if not (self.path / ".lock").exists():
+            return False
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+        except (OSError, NotImplementedError):  # the run itself says why its folder cannot be locked
+            return False
+
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write one JSON file, whole or not at all."""
         self.write_bytes(name, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())

@@ -14,7 +14,7 @@ from torch import nn
 from gradlex._checks import check_fields
 from gradlex._files import parse_json
 from gradlex.callbacks import Record, metrics_from, records_from
-from gradlex.data import ArraySamples, Normalization, is_folder, load
+from gradlex.data import Arrays, ArraySamples, Normalization, is_folder, load
 from gradlex.engine import Worker
 from gradlex.errors import InputError
 from gradlex.population import capture
@@ -153,6 +153,20 @@ def load_normalization(path: Path | str) -> Normalization:
     _check_finished(folder, recipe, data)
     scales = data["normalization"]
     return Normalization(mean=tuple(scales["mean"]), std=tuple(scales["std"]))
+
+
+def load_data(path: Path | str, *, data_dir: Path | None = None) -> Arrays:
+    """The data that a run was trained on, where it is on this machine; refused where it has changed."""
+    folder = RunFolder(Path(path))
+    recipe, data = stored_recipe(folder)
+    if recipe.dataset == GIVEN:
+        raise InputError(f"{path} was trained from the library on data of its own, which is not stored.")
+    arrays = load(recipe.replace(dataset=dataset_of(recipe, data, folder)), data_dir, download=False)
+    if arrays.fingerprint() != data.get("fingerprint"):
+        raise InputError(
+            f"{recipe.dataset} has changed since the run was trained on it: restore the old data."
+        )
+    return arrays
 
 
 def load_test_samples(
