@@ -1,0 +1,36 @@
+"""PyGAD: `pygad.GA(..., parent_selection_type=gradlex.integrations.pygad.parent_selection())`.
+
+A fitness function that returns a list has one case a number; PyGAD's fitness is higher-is-better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gradlex.selection import Cases, Choice, Indices, select_parents
+
+Parents = tuple[npt.NDArray[Any], Indices]
+
+
+def parent_selection(
+    method: str | Callable[..., Choice] = "lexicase",
+    *,
+    rng: np.random.Generator | int | None = None,
+    cases: Cases | None = None,
+    **options: Any,
+) -> Callable[[Any, int, Any], Parents]:
+    """A function that PyGAD takes as `parent_selection_type`; `rng` is its own stream over all generations."""
+    stream = np.random.default_rng(rng)
+    given = replace(cases or Cases(), maximize=True)
+
+    def select(fitness: Any, num_parents: int, ga_instance: Any) -> Parents:
+        scores = np.asarray(fitness, dtype=np.float64).reshape(len(fitness), -1)
+        chosen = select_parents(scores, int(num_parents), method, stream, cases=given, **options)
+        return ga_instance.population[chosen].copy(), chosen
+
+    return select
