@@ -12,9 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gradlex.data._augment import Augmentation, augmented_alike
+from gradlex.data._augment import Augmentation, augmented_alike, draw
 from gradlex.data._inputs import Inputs, leaves, map_inputs
 from gradlex.data._normalization import Normalization
+from gradlex.data._transfer import sent
 from gradlex.errors import InputError
 
 
@@ -56,16 +57,19 @@ class ArraySamples:
 
     def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Any, Tensor]:
         """Normalized inputs and their targets."""
-        index = torch.from_numpy(indices)
-        return self._normalized(self._batch(index)), self._y.index_select(0, index.to(self._y.device))
+        index = sent(torch.from_numpy(indices), self._y.device)
+        return self._normalized(self._batch(index)), self._y.index_select(0, index)
 
     def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Any, Tensor]:
-        """Augmented, then normalized inputs and their targets."""
-        index = torch.from_numpy(indices)
-        batch = self._batch(index)
+        """Augmented, then normalized inputs and their targets; all that the device must be told travels at once."""
+        numbers = draw(self._augment, self._shape(len(indices)), rng)
+        packed = np.concatenate([indices[None], numbers]) if len(numbers) else indices[None]
+        told = sent(torch.from_numpy(packed), self._y.device)
+        batch = self._batch(told[0])
         if self._augment is not None:
-            batch = augmented_alike(self._augment, batch, rng)
-        return self._normalized(batch), self._y.index_select(0, index.to(self._y.device))
+            drawn = told[1:].to(batch.device) if len(numbers) else None
+            batch = augmented_alike(self._augment, batch, rng, drawn)
+        return self._normalized(batch), self._y.index_select(0, told[0])
 
     def with_augment(self, augment: Augmentation | None) -> ArraySamples:
         """The same samples, not copied, with another augmentation."""
@@ -107,6 +111,13 @@ class ArraySamples:
         moved._x, moved._y = map_inputs(lambda leaf: leaf.to(device), self._x), self._y.to(device)
         moved._scale = None if self._scale is None else (self._scale[0].to(device), self._scale[1].to(device))
         return moved
+
+    def _shape(self, samples: int) -> tuple[int, ...] | None:
+        """Of a batch of so many; None for a structure."""
+        if not isinstance(self._x, Tensor):
+            return None
+        own = self._x.shape[1:]
+        return (samples, own[2], own[0], own[1]) if len(own) == 3 else (samples, *own)
 
     def _batch(self, index: Tensor) -> Any:
         if isinstance(self._x, Tensor):

@@ -9,12 +9,15 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,24 +25,49 @@ from torch import Tensor
 from gradlex._objects import load_object
 from gradlex.data._arrays import escaped
 from gradlex.data._inputs import Inputs, describe
+from gradlex.data._transfer import sent
 from gradlex.errors import InputError, RunError
 
 Augmentation: TypeAlias = Callable[[Any, np.random.Generator], Any]
 """A batch as the data has it, (N, channels, height, width) for images, and a stream -> a batch of the same shape."""
 
+Numbers: TypeAlias = npt.NDArray[np.int64]
+"""What an augmentation has drawn for a batch: (numbers, N)."""
+
 _MOST_PADDING = 256  # a padded batch lies in memory as a whole
 
 
-@dataclass(frozen=True)
-class _Crop:
-    padding: int
+class _Drawn(ABC):
+    """An augmentation that says beforehand what it draws, so that it can travel to the device with other numbers."""
+
+    numbers: ClassVar[int]
+    """How many for a sample."""
+
+    @abstractmethod
+    def draw(self, shape: Sequence[int], rng: np.random.Generator) -> Numbers:
+        """The numbers for a batch of this shape: (numbers, N)."""
+
+    @abstractmethod
+    def apply(self, batch: Tensor, numbers: Tensor) -> Tensor:
+        """The batch, augmented by its numbers, which lie on its device."""
 
     def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
-        _, _, height, width = _checked_images(batch).shape
+        drawn = self.draw(_checked_images(batch).shape, rng)
+        return self.apply(batch, sent(torch.from_numpy(drawn), batch.device))
+
+
+@dataclass(frozen=True)
+class _Crop(_Drawn):
+    padding: int
+    numbers = 2
+
+    def draw(self, shape: Sequence[int], rng: np.random.Generator) -> Numbers:
+        return rng.integers(0, 2 * self.padding + 1, (2, shape[0]))
+
+    def apply(self, batch: Tensor, numbers: Tensor) -> Tensor:
+        _, _, height, width = batch.shape
         around = (self.padding,) * 4
-        down, right = torch.from_numpy(rng.integers(0, 2 * self.padding + 1, (2, len(batch)))).to(
-            batch.device
-        )
+        down, right = numbers
         rows = F.pad(batch.permute(0, 2, 3, 1), (0, 0, *around))
         windows = rows.unfold(1, height, 1).unfold(2, width, 1)  # (N, down, right, channels, height, width)
         chosen = windows[torch.arange(len(batch), device=batch.device), down, right]
@@ -47,25 +75,33 @@ class _Crop:
 
 
 @dataclass(frozen=True)
-class _Flip:
-    def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
-        flipped = _checked_images(batch).flip(3)
-        mirrored = torch.from_numpy(rng.random(len(batch)) < 0.5).to(batch.device)
-        return torch.where(mirrored[:, None, None, None], flipped, batch)
+class _Flip(_Drawn):
+    numbers = 1
+
+    def draw(self, shape: Sequence[int], rng: np.random.Generator) -> Numbers:
+        return (rng.random((1, shape[0])) < 0.5).astype(np.int64)
+
+    def apply(self, batch: Tensor, numbers: Tensor) -> Tensor:
+        mirrored = numbers[0].bool()
+        return torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
 
 
 @dataclass(frozen=True)
-class _Cutout:
+class _Cutout(_Drawn):
     size: int
+    numbers = 2
 
-    def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
-        _, _, height, width = _checked_images(batch).shape
+    def draw(self, shape: Sequence[int], rng: np.random.Generator) -> Numbers:
         # The square's centre may be anywhere, so that a part of it may lie outside.
-        centres = rng.integers(0, (height, width), (len(batch), 2))
-        corner = torch.from_numpy(centres - self.size // 2).to(batch.device)
+        centres = rng.integers(0, tuple(shape[2:]), (shape[0], 2))
+        return np.ascontiguousarray((centres - self.size // 2).T)
+
+    def apply(self, batch: Tensor, numbers: Tensor) -> Tensor:
+        _, _, height, width = batch.shape
+        top, left = numbers[:, :, None]
         rows, columns = (torch.arange(extent, device=batch.device) for extent in (height, width))
-        down = (rows >= corner[:, :1]) & (rows < corner[:, :1] + self.size)
-        right = (columns >= corner[:, 1:]) & (columns < corner[:, 1:] + self.size)
+        down = (rows >= top) & (rows < top + self.size)
+        right = (columns >= left) & (columns < left + self.size)
         return batch.masked_fill((down[:, :, None] & right[:, None, :])[:, None], 0)
 
 
@@ -141,14 +177,26 @@ def check_augment(augment: Any) -> None:
         ) from error
 
 
-def augmented_alike(augment: Augmentation, batch: Inputs, rng: np.random.Generator) -> Any:
+def draw(augment: Augmentation | None, shape: Sequence[int] | None, rng: np.random.Generator) -> Numbers:
+    """What an augmentation draws first for a batch of images of this shape, as far as it says so beforehand.
+
+    A function of the user's draws for itself, after this: the stream's numbers fall to the same steps either way.
+    """
+    drawn = [step.draw(shape, rng) for step in _drawing(augment)] if shape and len(shape) == 4 else []
+    return np.concatenate(drawn) if drawn else np.zeros((0, shape[0] if shape else 0), dtype=np.int64)
+
+
+def augmented_alike(
+    augment: Augmentation, batch: Inputs, rng: np.random.Generator, drawn: Tensor | None = None
+) -> Any:
     """The augmented batch; another type would be normalised wrongly, another shape not at all.
 
-    A failure is a RunError that names the augmentation, so that nobody blames the model for it.
+    `drawn` is what `draw` has drawn, on the batch's device. A failure is a RunError that names the augmentation, so
+    that nobody blames the model for it.
     """
     expected = _kind(batch)
     try:
-        augmented = augment(batch, rng)
+        augmented = augment(batch, rng) if drawn is None else _applied(augment, batch, rng, drawn)
     except (InputError, RunError):
         raise
     except Exception as error:  # whatever a user's function may raise
@@ -163,6 +211,25 @@ def augmented_alike(augment: Augmentation, batch: Inputs, rng: np.random.Generat
             f"{describe(batch)}, got {describe(augmented)}."
         )
     return augmented
+
+
+def _steps(augment: Augmentation | None) -> tuple[Augmentation, ...]:
+    return augment.steps if isinstance(augment, _Chain) else () if augment is None else (augment,)
+
+
+def _drawing(augment: Augmentation | None) -> list[_Drawn]:
+    """The steps before the first function of the user's."""
+    return list(takewhile(lambda step: isinstance(step, _Drawn), _steps(augment)))  # type: ignore[arg-type]
+
+
+def _applied(augment: Augmentation, batch: Any, rng: np.random.Generator, drawn: Tensor) -> Any:
+    first, own = _drawing(augment), 0
+    for step in first:
+        batch = step.apply(batch, drawn[own : own + step.numbers])
+        own += step.numbers
+    for other in _steps(augment)[len(first) :]:
+        batch = other(batch, rng)
+    return batch
 
 
 def _name(augment: Any) -> str:

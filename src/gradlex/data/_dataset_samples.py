@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, default_collate
 from gradlex.data._arrays import escaped
 from gradlex.data._augment import Augmentation, augmented_alike
 from gradlex.data._inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric_targets
+from gradlex.data._transfer import sent
 from gradlex.errors import InputError
 from gradlex.randomness import callers_generators
 
@@ -125,7 +126,7 @@ class DatasetSamples:
             except InputError as error:
                 numbers = ", ".join(map(str, indices[:8])) + (", ..." if len(indices) > 8 else "")
                 raise InputError(f"in a batch of the samples {numbers}: {error}") from error
-        return map_inputs(lambda leaf: leaf.to(self._device), inputs), targets.to(self._device)
+        return map_inputs(lambda leaf: sent(leaf, self._device), inputs), sent(targets, self._device)
 
 
 def _batch(samples: list[Any], indices: npt.NDArray[np.intp], collate: Collate) -> tuple[Any, Tensor]:

@@ -172,7 +172,7 @@ class Worker:
         """The network with this state, an ordinary module in evaluation mode; nothing is trained afterwards."""
         if self.parallel is not None:
             self.parallel.unwrap(self.model)
-        install(self.model, state)
+        install(self.model, moved(state, self.device))
         return self.model.eval()
 
     def snapshot(self, state: State) -> nn.Module:

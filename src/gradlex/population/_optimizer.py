@@ -10,6 +10,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
 
 from gradlex._checks import check
 from gradlex._objects import load_object
@@ -186,7 +187,10 @@ def _can_be_fused(
     format. Autograd sees to the gradient's, and whoever restores a state to the state's. Sparse gradients it does
     not take, and with dampening a momentum does not begin at zero.
     """
-    takes = "fused" in inspect.signature(optimizer).parameters and device_type in ("cpu", "cuda")
+    takes = (
+        "fused" in inspect.signature(optimizer).parameters
+        and device_type in _get_fused_kernels_supported_devices()
+    )
     asked_otherwise = "foreach" in options or options.get("dampening")
     sparse = any(getattr(layer, "sparse", False) is True for layer in model.modules())
     dense = all(p.is_floating_point() for p in model.parameters() if p.requires_grad) and not sparse

@@ -52,13 +52,24 @@ class Problem:
     """Where it is to be computed; model and samples lie on the host until `to`."""
 
     def to(self, device: torch.device) -> Problem:
-        """The same problem on a device, for one process."""
+        """The same problem on a device, for one process; what is held out of the samples is not copied again."""
         train = self.train.to(device)
+        if self.cases is self.train:
+            cases = train
+        elif (
+            isinstance(train, Subset)
+            and isinstance(self.train, Subset)
+            and isinstance(self.cases, Subset)
+            and self.cases.samples is self.train.samples
+        ):
+            cases = Subset(train.samples, self.cases.indices)
+        else:
+            cases = self.cases.to(device)
         return replace(
             self,
             model=self.model.to(device),
             train=train,
-            cases=train if self.cases is self.train else self.cases.to(device),
+            cases=cases,
             test=None if self.test is None else self.test.to(device),
             device=device,
         )
