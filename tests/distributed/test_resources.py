@@ -79,7 +79,7 @@ def test_workers_that_are_given_share_the_cpus(monkeypatch):
 @pytest.mark.parametrize(
     ("workers", "device", "told"),
     [
-        (3, "cuda", "3 workers are too many for the 2 CUDA devices"),
+        (3, "cuda", "3 workers are too many for the 2 cuda devices"),
         (2, "cuda:1", "2 workers cannot share the one device cuda:1: use one worker, or --device cuda"),
         (2, "cuda", None),
         (1, "cuda:1", None),

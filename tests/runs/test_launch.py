@@ -44,9 +44,15 @@ def test_variables_of_torchrun_that_make_no_sense_are_refused_and_not_waited_for
     assert not torch.distributed.is_initialized()
 
 
+def test_workers_need_devices_that_torch_distributed_knows():
+    device = torch.device("ipu")
+    with pytest.raises(InputError, match=r"several workers need devices .* backend for, got 2 on ipu"):
+        check_workers(4, 2, device)
+
+
 @pytest.mark.parametrize("device", ["mps", "xpu"])
-def test_workers_need_cpus_or_cuda_devices(device):
-    with pytest.raises(InputError, match=f"several workers need CPUs or CUDA devices, got 2 on {device}"):
+def test_every_worker_needs_a_device_of_its_own(device):
+    with pytest.raises(InputError, match=f"2 workers are too many for the 1 {device} devices"):
         check_workers(4, 2, torch.device(device))
     check_workers(4, 1, torch.device(device))
     assert choose_workers("auto", Recipe(population=4), torch.device(device)) == 1

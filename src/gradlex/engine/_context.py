@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from gradlex import _devices
 from gradlex.randomness import callers_generators
 from gradlex.recipe import Recipe
 
@@ -36,9 +37,12 @@ def settings(recipe: Recipe) -> Iterator[None]:
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the global generators inside (dropout has no other), and put them back afterwards."""
-    devices = [] if device.type == "cpu" else [device]
-    kind = "cuda" if device.type == "cpu" else device.type
-    with callers_generators(), torch.random.fork_rng(devices=devices, device_type=kind):
+    own = (
+        {"devices": [device], "device_type": device.type}
+        if _devices.is_accelerator(device)
+        else {"devices": []}
+    )
+    with callers_generators(), torch.random.fork_rng(**own):
         reseed(seed, device)
         yield
 
@@ -48,11 +52,8 @@ def reseed(seed: int, device: torch.device) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        with torch.cuda.device(device):
-            torch.cuda.manual_seed(seed)
-    elif device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
+    if _devices.is_accelerator(device):
+        _devices.seed(device, seed)
 
 
 def autocast(recipe: Recipe, device: torch.device, *, swaps: bool = False) -> torch.autocast:

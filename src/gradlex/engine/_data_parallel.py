@@ -2,7 +2,7 @@
 
 Gradients are averaged by DistributedDataParallel with each part weighted by its samples, so that the step is
 the one a single process would take. On a CPU batch norm sees a process's own part (SyncBatchNorm, which sees the
-whole batch, exists for CUDA only); the buffers of the group's first process are the candidate's.
+whole batch, exists for accelerators only); the buffers of the group's first process are the candidate's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map
 
+from gradlex import _devices
 from gradlex.population import Batch
 from gradlex.selection import Indices
 
@@ -69,7 +70,7 @@ class DataParallel:
         DDP would wait for ever for the gradient of a parameter that a pass leaves out, at random perhaps, and
         differently on each process: so it is told to look for them.
         """
-        if self._device.type == "cuda":
+        if _devices.is_accelerator(self._device):
             self._replaced = synchronised(model, self.group)
         # The parent is the same everywhere already, and buffers agree at the end: DDP would send them before every
         # batch, and gloo does not send every type. (The attribute has one name in all versions; the keyword has not.)

@@ -229,7 +229,7 @@ class LazyErrors:
 
     def again(self, slot: State) -> ErrorTable:
         """These candidates' errors on the cases that their parent won by a generation ago: (candidates, cases)."""
-        return self._shared(slot["cases"].cpu().numpy(), self.candidates, self._generation - 1)
+        return self._shared(slot["cases"].numpy(), self.candidates, self._generation - 1)
 
     @property
     def disagreement(self) -> float | None:

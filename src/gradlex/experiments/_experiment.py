@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 import torch
 from annotated_types import Ge
 
+from gradlex import _devices
 from gradlex._checks import check_fields
 from gradlex.errors import MissingDataError
 from gradlex.experiments._activations import choose_layers, record_activations
@@ -44,10 +45,10 @@ class Resources:
         """How many runs: as given, else one per GPU, or as many as the CPU cores have threads for."""
         if self.jobs != "auto":
             return self.jobs
-        if device.type == "cuda":
-            return torch.cuda.device_count() if device.index is None else 1
+        if _devices.is_accelerator(device):
+            return _devices.count(device) if device.index is None else 1
         threads = 1 if grid.shared.threads == "auto" else grid.shared.threads
-        return max(1, cpus() // threads) if device.type == "cpu" else 1
+        return max(1, cpus() // threads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from typing import Protocol
 
 import torch
 
+from gradlex import _devices
 from gradlex.callbacks import Callback, LiveRun, Record
 from gradlex.data import Arrays, load
 from gradlex.errors import BusyError, InputError, InterruptedRun, RunError
@@ -187,8 +188,7 @@ def _processes() -> Iterator[list[_Child]]:
 
 
 def _start(job: Job, slot: int, device: torch.device, data_dir: Path | None, evaluations: int) -> _Child:
-    if device.type == "cuda" and device.index is None:  # a GPU for each slot, as far as they go
-        device = torch.device("cuda", slot % torch.cuda.device_count())
+    device = _devices.own(device, slot)  # a GPU for each slot, as far as they go
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     output, printed = spawn.Pipe(duplex=False)

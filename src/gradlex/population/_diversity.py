@@ -127,8 +127,8 @@ def winner_slot(cases: npt.NDArray[np.intp], errors: Errors, winner: int, used: 
 def heritability(slot: State, errors: Errors) -> Heritability | None:
     """What the offspring have kept, by their (candidates, cases) errors on the slot's cases."""
     used = int(slot["used"])
-    before = slot["advantage"].cpu().numpy()[used:]  # a resumed run has its slots on the device
-    after = (slot["mean"].cpu().numpy() - errors.mean(axis=0, dtype=np.float64))[used:]
+    before = slot["advantage"].numpy()[used:]
+    after = (slot["mean"].numpy() - errors.mean(axis=0, dtype=np.float64))[used:]
     if not np.isfinite(after).all():
         return None
     return Heritability(

@@ -18,6 +18,7 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from gradlex._devices import CPU, has_float64
 from gradlex.errors import RunError
 from gradlex.population._parent import OptimizerState, Parent, State
 from gradlex.population._state import copy
@@ -229,4 +230,4 @@ def _fractional(tensor: Tensor) -> bool:
 def _wide(tensor: Tensor) -> Tensor:
     """The tensor in double precision; on the host where its device has none."""
     dtype = torch.complex128 if tensor.is_complex() else torch.float64
-    return tensor.to("cpu" if tensor.device.type == "mps" else tensor.device, dtype)
+    return tensor.to(tensor.device if has_float64(tensor.device) else CPU, dtype)

@@ -22,7 +22,6 @@ from ._resolve import resolve_method as resolve_method
 from ._resources import choose_threads as choose_threads
 from ._resources import choose_workers as choose_workers
 from ._resources import cpus as cpus
-from ._resources import native_bfloat16 as native_bfloat16
 from ._resume import dataset_of as dataset_of
 from ._resume import different_beginning as different_beginning
 from ._resume import has_checkpoint as has_checkpoint

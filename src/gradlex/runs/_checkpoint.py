@@ -176,12 +176,11 @@ def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _like(found: Mapping[str, Tensor], state: State) -> State:
-    """The tensors in the memory format and on the device of the state's, those of other shapes as they are."""
-    device = next(iter(state.values())).device
+    """The tensors in the memory format and on the device of the state's; others on the host, where they were made."""
     return {
         name: _formatted(tensor, state[name])
         if name in state and state[name].shape == tensor.shape
-        else tensor.to(device)
+        else tensor
         for name, tensor in found.items()
     }
 

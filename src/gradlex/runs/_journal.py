@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from gradlex import _devices
 from gradlex._version import __version__
 from gradlex.callbacks import Callback, LiveRun, Record, plain_metrics
 from gradlex.errors import InputError, RunError
@@ -385,7 +386,7 @@ def environment(recipe: Recipe, device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": _cpu_name(),
         "device": str(device),
-        "accelerator": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        "accelerator": _devices.name(device),
         "threads": recipe.threads,
         "precision": recipe.precision,
     }

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
+from gradlex import _devices
 from gradlex.engine import check_even
 from gradlex.errors import InputError, RunError
 from gradlex.recipe import Recipe
@@ -65,18 +66,20 @@ def check_workers(population: int, workers: int, device: torch.device) -> None:
             f"{workers} workers are too many for the {cpus()} CPUs of this machine: use at most {_CROWD * cpus()}; one "
             "per CPU is fastest."
         )
-    if device.type == "cuda" and device.index is not None and here > 1:
+    if _devices.backend(device) is None and workers > 1:
         raise InputError(
-            f"{here} workers cannot share the one device {device}: use one worker, or --device cuda for all devices."
+            f"several workers need devices that torch.distributed has a backend for, got {workers} on {device}: use "
+            "one worker."
         )
-    if device.type == "cuda" and here > torch.cuda.device_count():
+    if _devices.is_accelerator(device) and device.index is not None and here > 1:
         raise InputError(
-            f"{here} workers are too many for the {torch.cuda.device_count()} CUDA devices of this machine: each needs "
-            "one of its own."
+            f"{here} workers cannot share the one device {device}: use one worker, or --device {device.type} for all "
+            "devices."
         )
-    if device.type not in ("cpu", "cuda") and workers > 1:
+    if _devices.is_accelerator(device) and here > _devices.count(device):
         raise InputError(
-            f"several workers need CPUs or CUDA devices, got {workers} on {device}: use one worker."
+            f"{here} workers are too many for the {_devices.count(device)} {device.type} devices of this machine: each "
+            "needs one of its own."
         )
     if not launched():
         check_even(workers, population)

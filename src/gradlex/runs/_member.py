@@ -10,6 +10,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from gradlex import _devices
 from gradlex.engine import DistributedTeam, Serial, Team
 from gradlex.errors import InputError
 from gradlex.runs._problem import Problem
@@ -68,18 +69,15 @@ def variable(name: str, default: str | None = None) -> int:
 
 
 def backend(device: torch.device) -> str:
-    """What the processes talk through."""
-    return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    """What the processes talk through; `check_workers` has refused devices for which there is nothing."""
+    return _devices.backend(device) or "gloo"
 
 
 def placed(
     problem: Problem, local_rank: int, workers: int, watch: Callable[[], None] | None = None
 ) -> Member:
     """The problem on this process's own device, with its team."""
-    device = problem.device
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", local_rank % torch.cuda.device_count())
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
+    device = _devices.own(problem.device, local_rank)
+    _devices.make_current(device)
     team = DistributedTeam(problem.recipe.require("population"), device)
     return Member(problem=problem.to(device), team=team, workers=workers, watch=watch)

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
+from gradlex._devices import native_bfloat16
 from gradlex.data import Samples, call, layout_hint
 from gradlex.errors import InputError
 from gradlex.population import capture, channels_last, copy, install
-from gradlex.runs._resources import native_bfloat16
 from gradlex.tasks import Task, checked_task, fitted
 
 _READ = 128  # samples of a Dataset that are read at once

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
+from gradlex._devices import native_bfloat16
 from gradlex.data import DatasetInfo, parse_augment
 from gradlex.errors import InputError
 from gradlex.population import optimizer_keywords
 from gradlex.recipe import GIVEN, Recipe
-from gradlex.runs._resources import choose_threads, native_bfloat16
+from gradlex.runs._resources import choose_threads
 from gradlex.selection import Selection, find, promoting
 from gradlex.tasks import Task, default_selection
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 
+from gradlex import _devices
 from gradlex.recipe import Recipe
 
 SMALL_NETWORK = 150e6
@@ -32,10 +33,9 @@ def choose_workers(asked: int | Literal["auto"], recipe: Recipe, device: torch.d
     if asked != "auto":
         return asked
     population = recipe.require("population")
-    if device.type == "cuda" and device.index is None:
-        return min(population, torch.cuda.device_count())
-    if device.type != "cpu":
-        return 1
+    if _devices.is_accelerator(device):
+        alone = device.index is not None or _devices.backend(device) is None
+        return 1 if alone else min(population, _devices.count(device))
     threads = 1 if recipe.threads == "auto" else recipe.threads
     return max(1, min(population, cpus() // threads))
 
@@ -51,12 +51,3 @@ def choose_threads(
         return recipe.threads
     share = max(1, cpus() // (workers or choose_workers("auto", recipe, device)))
     return min(2, share) if multiply_adds <= SMALL_NETWORK else share
-
-
-def native_bfloat16(device: torch.device) -> bool:
-    """Whether the device computes bfloat16 itself rather than emulating it."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device.type == "cpu":
-        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    return False

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gradlex import _devices
 from gradlex.callbacks import Metrics, Record
 from gradlex.data import Normalization
 from gradlex.recipe import Recipe
@@ -96,8 +97,8 @@ def _shown(value: float | None, measure: Measure) -> str:
 
 def peak_memory(device: torch.device) -> int | None:
     """Bytes: of the accelerator that a run computes on, else the process's resident set; None where none tells."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+    if _devices.is_accelerator(device):
+        return _devices.peak_memory(device)
     status = Path("/proc/self/status")
     if status.exists():
         # Not getrusage, which on Linux starts from the peak of the process that started this one.

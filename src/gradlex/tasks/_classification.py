@@ -16,6 +16,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor
 
 from gradlex._checks import check_fields
+from gradlex._devices import has_float64
 from gradlex.errors import InputError
 from gradlex.tasks._parts import full, plain_numbers, shown
 from gradlex.tasks._task import Measure
@@ -160,7 +161,7 @@ class Classification:
         samples = 0
         for outputs, targets in batches:
             if sums is None:
-                wide = torch.float32 if outputs.device.type == "mps" else torch.float64
+                wide = torch.float64 if has_float64(outputs.device) else torch.float32
                 sums = torch.zeros(3, dtype=wide, device=outputs.device)
                 by_class = by_class.to(outputs.device)
             correct = _correct(outputs, targets)
