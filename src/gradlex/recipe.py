@@ -144,6 +144,8 @@ class Recipe:
     """bfloat16 autocast or float32 (auto: bfloat16 where the hardware has it and the network gains)."""
     compile: bool = False
     """Compile the network with torch.compile: slow to start, pays on accelerators."""
+    compile_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of torch.compile, as KEY=VALUE: mode=reduce-overhead replays CUDA graphs, fullgraph=true."""
     deterministic: bool = False
     """Use deterministic algorithms only. CUDA needs it for identical bits; a CPU has them anyway."""
 
@@ -164,12 +166,29 @@ class Recipe:
         elif self.inherit_variation:
             raise InputError("inherit_variation needs settings to inherit: give vary.")
         self._check_timeline()
+        self._check_compile()
         if self.held_out is not None and self.cases != "held-out":
             raise InputError(f"held_out belongs to cases 'held-out', got cases {self.cases!r}: leave it out.")
         if self.branch_at == 0 and (self.tail != "continue" or self.tail_options):
             raise InputError(
                 f"tail {self.tail!r} begins where a run branches: set branch_at, 0.75 for example."
             )
+
+    def _check_compile(self) -> None:
+        """Refuse options of a compiler that is not asked, and those that it does not have."""
+        if self.compile_options and not self.compile:
+            raise InputError(
+                "compile_options belong to compile, which is off: set compile, or leave them out."
+            )
+        for key, value in self.compile_options.items():
+            if key not in _COMPILE:
+                raise unknown_name("option of compile", str(key), _COMPILE)
+            check(f"compile_options {key}", _COMPILE[key], value)
+
+    @property
+    def replays_graphs(self) -> bool:
+        """Whether the compiled network is recorded as a graph on the device, which holds its weights' addresses."""
+        return self.compile_options.get("mode") in ("reduce-overhead", "max-autotune")
 
     def _check_timeline(self) -> None:
         """Refuse settings that are not one per generation, and those of other fields that they would hide."""
@@ -329,6 +348,11 @@ def _values(key: str, given: Any) -> list[Any]:
 
 
 _VARIED = {"augment": str, "weight_decay": Annotated[float, Ge(0)], "lr": Annotated[float, Gt(0)]}
+_COMPILE = {
+    "mode": Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
+    "fullgraph": bool,
+    "dynamic": bool,
+}
 _TIMELINE = {"augment": str | None, "weight_decay": Annotated[float, Ge(0)], "lr": Annotated[float, Ge(0)]}
 """An augmentation that is None is the run's own."""
 

@@ -133,6 +133,7 @@ GIVEN = {
     "threads": 2,
     "precision": "bfloat16",
     "compile": True,
+    "compile_options": {"mode": "reduce-overhead", "fullgraph": True},
     "deterministic": True,
 }
 

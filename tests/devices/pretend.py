@@ -32,6 +32,8 @@ class Crossing(NamedTuple):
     """From pinned memory, and not waited for."""
 
 
+has_float64 = True
+"""Some accelerators have no double precision (MPS): without it, a tensor of that type cannot be made."""
 crossings: list[Crossing] = []
 launched: Counter[str] = Counter()
 """How often each operation was computed on the device."""
@@ -53,6 +55,8 @@ class Pretend(Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> Pretend:
+        if held.dtype in (torch.float64, torch.complex128) and not has_float64:
+            raise TypeError(f"{NAME} has no {held.dtype}.")
         found = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.data import TensorDataset
 
 import gradlex
+from gradlex import _devices
 from gradlex.data import crop_flip, parse_augment
 from gradlex.engine import PopulationEngine
 from gradlex.errors import InterruptedRun
@@ -152,6 +153,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "augmented cases": ({"cases": "augmented"}, PLAIN),
     "held-out cases": ({"cases": "held-out", "held_out": 0.3}, PLAIN),
     "adamw inherited": ({"optimizer": "adamw", "lr": 0.01, "momentum": "inherit"}, PLAIN),
+    "clipped, in two parts a step": ({"clip_norm": 0.5, "accumulate": 2}, PLAIN),
     "rmsprop": ({"optimizer": "rmsprop", "lr": 0.01}, PLAIN),
     "tournament": ({"selection": "tournament"}, PLAIN),
     "loss as the error": (
@@ -272,6 +274,25 @@ def stored(folder: Path) -> dict[str, Any]:
     }
 
 
+def narrow(folder: Path) -> dict[str, Any]:
+    """Promotion on a device without double precision, also of a resumed run: only the sums of metrics may differ."""
+    found = {}
+    pretend.has_float64 = False
+    _devices.has_float64.cache_clear()
+    try:
+        for name in ("average", "outer step, moving average, recalibration"):
+            out = folder / f"narrow-{name}".replace(" ", "-")
+            with suppress(InterruptedRun):
+                train(name, "pretend", out=out, callbacks=[Stop()])
+            found[name] = compared(train(name, "cpu"), train(name, "pretend", out=out, resume=True))[
+                "weights"
+            ]
+    finally:
+        pretend.has_float64 = True
+        _devices.has_float64.cache_clear()
+    return found
+
+
 def main(folder: Path, names: list[str]) -> None:
     """Every setting, or those that are named."""
     found: dict[str, Any] = {}
@@ -282,6 +303,7 @@ def main(folder: Path, names: list[str]) -> None:
             for name in ("adamw inherited", "outer step, moving average, recalibration")
         },
         "stored": lambda: stored(folder),
+        "narrow": lambda: narrow(folder),
     }
     for name in names or work:
         found[name] = work[name]()

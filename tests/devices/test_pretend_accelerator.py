@@ -119,11 +119,15 @@ def test_a_stored_run_and_its_evaluation_are_the_same_on_both_devices(found):
     assert found["stored"] == {"metrics": True, "weights": True}
 
 
+def test_a_device_without_double_precision_promotes_with_the_hosts(found):
+    assert found["narrow"] == {"average": [], "outer step, moving average, recalibration": []}
+
+
 MUTATIONS = {
     "a loss that comes back each step": (
         "population/_subgd.py",
-        "total = total + value.detach() * batch.samples",
-        "total = total + value.detach().cpu() * batch.samples",
+        "total = total + value.detach() * part.samples",
+        "total = total + value.detach().cpu() * part.samples",
     ),
     "an index that stays on the host": (
         "data/_array_samples.py",

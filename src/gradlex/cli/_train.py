@@ -105,6 +105,7 @@ class Train:
             "threads",
             "precision",
             "compile",
+            "compile_options",
             "deterministic",
             "placement",
         ),

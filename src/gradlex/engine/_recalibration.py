@@ -16,7 +16,7 @@ from gradlex.population import (
     State,
     batch_norm_layers,
     batches,
-    install,
+    capture,
     moved,
     shielded,
     statistics_of,
@@ -36,7 +36,7 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
     drawn = stream(recipe.seed, "recalibration", generation, index).permutation(len(samples))[: count * size]
     seed = torch_seed(recipe.seed, "recalibration", generation, index)
     own = shielded(moved(state, worker.device), model)
-    install(model, own)
+    worker.put(own)
     worker.training_mode()
     layers = {name: layer for name, layer in batch_norm_layers(model).items() if layer.training}
     if not layers:
@@ -50,8 +50,8 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
     ):
         for indices in batches(drawn, size):
             call(model, samples.clean(indices)[0])
-    statistics = statistics_of(layers)
-    return {name: own[name].to(t.device) if name in statistics else t for name, t in state.items()}
+    statistics, found = statistics_of(layers), capture(model)
+    return {name: found[name].clone().to(t.device) if name in statistics else t for name, t in state.items()}
 
 
 @contextmanager

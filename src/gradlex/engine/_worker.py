@@ -39,6 +39,7 @@ from gradlex.population import (
     shielded,
     sketch,
     subgd,
+    tensors,
 )
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import Recipe
@@ -99,18 +100,32 @@ class Worker:
         self._trained: Callable[..., Any] = parallel.wrap(self.model) if parallel else self.model
         self._asked: Callable[..., Any] = self.model
         if recipe.compile:
-            self._trained, self._asked = torch.compile(self._trained), torch.compile(self.model)
+            options: dict[str, Any] = dict(recipe.compile_options)
+            self._trained = torch.compile(self._trained, **options)
+            self._asked = torch.compile(self.model, **options)
 
     def first_parent(self) -> Parent:
         """The model as it was given, as the parent of generation 0."""
         return Parent(generation=0, state=copy(capture(self.model)))
+
+    def put(self, state: State) -> None:
+        """Have the model compute with this state, which lies on its device: by reference, without copying.
+
+        A graph that was recorded on the device replays with the addresses it has seen: there the values are copied.
+        """
+        if not self.recipe.replays_graphs:
+            install(self.model, state)
+            return
+        with torch.no_grad():
+            for name, tensor in tensors(self.model).items():
+                tensor.copy_(state[name])
 
     def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
         """SubGD: candidate `index` of the parent's generation, on its subset."""
         recipe, generation = self.recipe, parent.generation
         cure = _WITHOUT_AUTOCAST if recipe.precision == "bfloat16" else ""
         with failing_as(f"candidate {index} of generation {generation}", cure=cure):
-            install(self.model, moved(copy(parent.state), self.device))
+            self.put(moved(copy(parent.state), self.device))
             momentum, setting = recipe.momentum_at(generation), settings_of(recipe, parent)[index]
             own = (
                 recipe if setting.weight_decay is None else recipe.replace(weight_decay=setting.weight_decay)
@@ -135,13 +150,18 @@ class Worker:
                 finite = all_finite(self.model, loss)
                 moved_by = sketch(capture(self.model), parent.state, self.trainable)
         return Candidate(
-            state=moved(capture(self.model), self._home),
+            state=moved(self._captured(), self._home),
             optimizer=export_state(optimizer, self.model, self._home)
             if recipe.momentum_at(generation + 1) == "inherit"
             else None,
             loss=float(loss) if finite else None,
             sketch=moved_by,
         )
+
+    def _captured(self) -> State:
+        """The model's state for whoever keeps it: the model may be given another one after this."""
+        state = capture(self.model)
+        return copy(state) if self.recipe.replays_graphs else state
 
     @property
     def trainable(self) -> list[str]:
@@ -199,7 +219,7 @@ class Worker:
             torch.no_grad(),
             self._asking([state]) as (own,),
         ):
-            install(self.model, own)
+            self.put(own)
             clean = self._clean(samples, np.arange(len(samples)))
             answers = ((call(self.model, inputs), targets) for inputs, targets in clean)
             return self.task.metrics(answers if watch is None else _watched(answers, watch))
@@ -226,7 +246,7 @@ class Worker:
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
                 size = min(EVALUATION_BATCH, len(cases) - done)
                 for row, state in zip(table, present, strict=True):
-                    install(self.model, state)
+                    self.put(state)
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
                     row[done : done + size] = self.task.errors(call(self._asked, inputs), targets)
                 done += size

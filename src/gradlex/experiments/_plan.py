@@ -155,6 +155,7 @@ NEUTRAL: Mapping[str, Any] = {
     "threads": "auto",
     "precision": "auto",
     "compile": False,
+    "compile_options": {},
     "deterministic": False,
     "init_from": None,
     "branch_at": 0.0,

@@ -38,6 +38,7 @@ from ._state import moved as moved
 from ._state import same_buffers as same_buffers
 from ._state import shielded as shielded
 from ._state import statistics_of as statistics_of
+from ._state import tensors as tensors
 from ._subgd import Batch as Batch
 from ._subgd import all_finite as all_finite
 from ._subgd import subgd as subgd

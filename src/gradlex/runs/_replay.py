@@ -44,7 +44,16 @@ def replay_recipe(path: Path | str) -> Recipe:
                     "branch_at",
                     "tail_mean",
                 ),
-                *("recalibrate_final", "ema", "seed", "threads", "precision", "compile", "deterministic"),
+                *(
+                    "recalibrate_final",
+                    "ema",
+                    "seed",
+                    "threads",
+                    "precision",
+                    "compile",
+                    "compile_options",
+                    "deterministic",
+                ),
             )
         },
         selection="sgd",
