@@ -1,7 +1,7 @@
 """How fast lexicase selection evaluates networks on cases, and how long a whole selection takes by its depth.
 
-Speed: all four candidates on slices of 256 cases through the engine, against one candidate on one image at a
-time in float32; with the same threads, in turns, in one run.
+Speed: all four candidates on slices of 256 cases through the engine, with and without --fold-batch-norm, against one
+candidate on one image at a time in float32; with the same threads, in turns, in one run.
 
 Depth: a whole selection that ends after 1, 10, ... cases. The networks are evaluated on every case that the selection
 looks at, but their errors are replaced so that it ends just there: all are right before, then all but one are wrong.
@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--cases", type=int, default=256, help="cases a turn")
     parser.add_argument("--singles", type=int, default=64, help="images a turn, one at a time")
+    parser.add_argument("--precisions", nargs="+", default=["auto", "float32"])
     parser.add_argument("--repeats", type=int, default=5, help="turns")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--deepest", type=int, default=10_000, help="the last depth; 0: none")
@@ -42,32 +43,55 @@ def main() -> int:
     print(machine(), f"; {given.threads} threads, {given.clock} clock", sep="")
     samples = max(given.deepest, given.cases, POPULATION * 32)
     with archive(given.dataset, samples) as path:
-        print(f"{'case evaluations/s':20}{'one by one':>12}{'gradlex':>9}{'ratio':>7}")
+        print(
+            f"{'case evaluations/s':20}{'one by one':>12}{'gradlex':>9}{'ratio':>7}{'folded':>9}{'ratio':>7}"
+        )
         for model in given.models:
-            speed(population(model, path, samples, given.threads), given)
+            for precision in given.precisions:
+                speed(
+                    *(population(model, path, samples, given, precision, fold) for fold in (False, True)),
+                    given,
+                )
         if given.deepest:
-            depths(population("resnet20", path, samples, given.threads), given)
+            depths(population("resnet20", path, samples, given, "auto"), given)
     return 0
 
 
-def population(model: str, path: str, samples: int, threads: int) -> Problem:
-    return problem(path, samples, model=model, threads=threads, population=POPULATION, batch_size=32)
+def population(
+    model: str, path: str, samples: int, given: Any, precision: str, fold: bool = False
+) -> Problem:
+    return problem(
+        path,
+        samples,
+        model=model,
+        threads=given.threads,
+        population=POPULATION,
+        batch_size=32,
+        precision=precision,
+        fold_batch_norm=fold,
+    )
 
 
-def speed(ours: Problem, given: Any) -> None:
+def speed(ours: Problem, folded: Problem, given: Any) -> None:
     model = ours.recipe.model
-    evaluator = worker(ours)
+    evaluator, folding = worker(ours), worker(folded)
     states = [evaluator.first_parent().state] * POPULATION
     cases = np.arange(given.cases)
     plain = one_by_one(ours, given.singles, given.threads)
-    sides = {"plain": plain, "gradlex": lambda: evaluator.errors(states, cases)}
+    sides = {
+        "plain": plain,
+        "gradlex": lambda: evaluator.errors(states, cases),
+        "folded": lambda: folding.errors(states, cases),
+    }
     times = in_turns(sides, given.repeats, given.clock)
     theirs = [seconds / given.singles for seconds in times["plain"]]
     mine = [seconds / (POPULATION * given.cases) for seconds in times["gradlex"]]
     faster = ratio(theirs, mine)
     print(
         f"{model + ', ' + ours.recipe.precision:20}{1 / statistics.median(theirs):>12.1f}"
-        f"{1 / statistics.median(mine):>9.1f}{faster:>7.2f}",
+        f"{1 / statistics.median(mine):>9.1f}{faster:>7.2f}"
+        f"{POPULATION * given.cases / statistics.median(times['folded']):>9.1f}"
+        f"{ratio(times['gradlex'], times['folded']):>7.2f}",
         flush=True,
     )
 

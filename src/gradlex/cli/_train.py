@@ -106,6 +106,7 @@ class Train:
             "precision",
             "compile",
             "compile_options",
+            "fold_batch_norm",
             "deterministic",
             "placement",
         ),

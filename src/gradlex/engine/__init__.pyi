@@ -5,6 +5,7 @@ from ._distributed import check_even as check_even
 from ._engine import LazyErrors as LazyErrors
 from ._engine import PopulationEngine as PopulationEngine
 from ._engine import TrainedCandidates as TrainedCandidates
+from ._folding import Folding as Folding
 from ._recalibration import recalibrated as recalibrated
 from ._team import Serial as Serial
 from ._team import Team as Team

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gradlex.data import Samples, call, parse_augment
 from gradlex.engine._context import autocast, reseed, seeded, settings
 from gradlex.engine._data_parallel import DataParallel
+from gradlex.engine._folding import Folding
 from gradlex.errors import failing_as
 from gradlex.population import (
     Batch,
@@ -97,27 +98,32 @@ class Worker:
         self.parallel, self._watch = parallel, watch or (lambda: None)
         self._home = torch.device("cpu") if offload else device
         self._together = not offload
+        self._folding = (
+            Folding(self.model) if recipe.fold_batch_norm else None
+        )  # before layers hold a process group
         self._trained: Callable[..., Any] = parallel.wrap(self.model) if parallel else self.model
-        self._asked: Callable[..., Any] = self.model
+        self._answerer = self._folding.module if self._folding else self.model
+        self._asked: Callable[..., Any] = self._answerer
         if recipe.compile:
             options: dict[str, Any] = dict(recipe.compile_options)
             self._trained = torch.compile(self._trained, **options)
-            self._asked = torch.compile(self.model, **options)
+            self._asked = torch.compile(self._answerer, **options)
 
     def first_parent(self) -> Parent:
         """The model as it was given, as the parent of generation 0."""
         return Parent(generation=0, state=copy(capture(self.model)))
 
-    def put(self, state: State) -> None:
-        """Have the model compute with this state, which lies on its device: by reference, without copying.
+    def put(self, state: State, module: nn.Module | None = None) -> None:
+        """Have the model (or `module`) compute with this state, which lies on its device: by reference, not copied.
 
         A graph that was recorded on the device replays with the addresses it has seen: there the values are copied.
         """
+        module = module or self.model
         if not self.recipe.replays_graphs:
-            install(self.model, state)
+            install(module, state)
             return
         with torch.no_grad():
-            for name, tensor in tensors(self.model).items():
+            for name, tensor in tensors(module).items():
                 tensor.copy_(state[name])
 
     def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
@@ -241,12 +247,13 @@ class Worker:
     def _together_errors(self, states: Sequence[State], cases: Indices, generation: int) -> Tensor:
         table = torch.empty(len(states), len(cases), device=self.device)
         done = 0
-        with self._asking(states) as present:
+        with self._asking(states) as own:
+            present = own if self._folding is None else [self._folding.state(state) for state in own]
             for inputs, targets in self._cases(cases, generation):
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
                 size = min(EVALUATION_BATCH, len(cases) - done)
                 for row, state in zip(table, present, strict=True):
-                    self.put(state)
+                    self.put(state, self._answerer)
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
                     row[done : done + size] = self.task.errors(call(self._asked, inputs), targets)
                 done += size

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from gradlex.data import Arrays, Augmentation, Normalization, Samples, Subset, load, parse_augment
-from gradlex.engine import PopulationEngine, Team, Worker, seeded
+from gradlex.engine import Folding, PopulationEngine, Team, Worker, seeded
 from gradlex.errors import InputError
 from gradlex.evolve import Engine
 from gradlex.population import Steps, check_optimizer, steps_of
@@ -128,6 +128,8 @@ def make_problem(
     if not found.channels_last:
         train, test = train.contiguous(), None if test is None else test.contiguous()
     check_optimizer(recipe, model, device.type)
+    if recipe.fold_batch_norm:
+        Folding(model)  # refused where it cannot be
     if recipe.init_from is not None and fresh:
         load_weights(model, Path(recipe.init_from))
     train, cases = _held_out(train.with_check(_Check(task, found.outputs)), recipe)
@@ -263,4 +265,6 @@ class Resolver:
         resolved = resolve(recipe.replace(**material.fields), _facts(material, found, self._device))
         _augmentation(source, resolved, material.train)
         check_optimizer(resolved, material.model, self._device.type)
+        if resolved.fold_batch_norm:
+            Folding(material.model)
         return Resolved(recipe=resolved, data={**material.data, "task": learnt(found.task)})
