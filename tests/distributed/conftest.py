@@ -23,13 +23,21 @@ LIMIT = 120  # seconds after which a process counts as hanging; on an idle machi
 class Group:
     """Processes in a process group of their own, so that none of their children can outlive a test."""
 
-    def __init__(self, arguments: Sequence[str], cwd: Path, output: Path) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        output: Path,
+        within: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> None:
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "GLOO_SOCKET_IFNAME": "lo"}
         self._out, self._err = output.with_suffix(".out"), output.with_suffix(".err")
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, *arguments],
+                [*within, sys.executable, *arguments],
                 cwd=cwd,
-                env={**os.environ, "PYTHONIOENCODING": "utf-8", "GLOO_SOCKET_IFNAME": "lo"},
+                env={name: value for name, value in environment.items() if name not in without},
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
@@ -81,12 +89,12 @@ class Group:
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Group]]:
-    """Starts this Python in a process group that the end of the module kills."""
+    """Starts this Python, `within` another command perhaps, in a process group that the end of the module kills."""
     groups: list[Group] = []
     folder = tmp_path_factory.mktemp("processes")
 
-    def run(*arguments: str | Path, cwd: Path = HERE) -> Group:
-        groups.append(Group([str(word) for word in arguments], cwd, folder / str(len(groups))))
+    def run(*arguments: str | Path, cwd: Path = HERE, **more: Sequence[str]) -> Group:
+        groups.append(Group([str(word) for word in arguments], cwd, folder / str(len(groups)), **more))
         return groups[-1]
 
     yield run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -70,3 +71,21 @@ class Orphaned(Failing):
 
     def fail(self) -> None:
         os.kill(os.getppid(), signal.SIGKILL)
+
+
+class Slow(Sound):
+    """Takes its time to train, so that something can happen meanwhile."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            time.sleep(0.01)
+        return super().forward(x)
+
+
+class Large(nn.Sequential):
+    """A megabyte of weights, so that they are most of what is sent."""
+
+    def __init__(self, num_classes: int, in_channels: int) -> None:
+        super().__init__(
+            nn.Flatten(), nn.Linear(16 * in_channels, 8192), nn.ReLU(), nn.Linear(8192, num_classes)
+        )

@@ -16,6 +16,7 @@ from gradlex import _devices
 from gradlex.engine import check_even
 from gradlex.errors import InputError, RunError
 from gradlex.recipe import Recipe
+from gradlex.runs._connections import kept_alive, listening
 from gradlex.runs._local_workers import started
 from gradlex.runs._member import PATIENCE, Member, backend, launched, place, placed, variable
 from gradlex.runs._problem import Problem
@@ -102,14 +103,16 @@ def members(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
 def _launched_ranks(problem: Problem, workers: int) -> Iterator[Member]:
     outer = dist.is_initialized()
     try:
-        if outer:
-            _check_backend()
-        else:
-            _join(problem.device)
-        recipe = _agreed_recipe(problem)
-        share_copy(problem)
-        local_rank = variable("LOCAL_RANK", str(dist.get_rank()))
-        yield placed(problem.with_recipe(recipe), local_rank, workers)
+        with kept_alive(), listening(_meeting_place()):
+            if outer:
+                _check_backend()
+            else:
+                _join(problem.device)
+            recipe = _agreed_recipe(problem)
+            share_copy(problem)
+            local_rank = variable("LOCAL_RANK", str(dist.get_rank()))
+            member = placed(problem.with_recipe(recipe), local_rank, workers)
+        yield member
     except RuntimeError as error:
         if isinstance(error, RunError) or not _lost_connection(error):
             raise
@@ -117,6 +120,13 @@ def _launched_ranks(problem: Problem, workers: int) -> Iterator[Member]:
     finally:
         if not outer and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _meeting_place() -> str | None:
+    """The host that the run's machines meet at; None: it has one machine."""
+    if variable("LOCAL_WORLD_SIZE", "1") == place()[1]:
+        return None
+    return os.environ.get("MASTER_ADDR")
 
 
 def _join(device: torch.device) -> None:

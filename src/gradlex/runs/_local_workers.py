@@ -35,6 +35,7 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]  # public,
 from torch.distributed import distributed_c10d as c10d
 
 from gradlex.errors import InputError, InterruptedRun, RunError
+from gradlex.runs._connections import listening
 from gradlex.runs._interrupts import deaf
 from gradlex.runs._lifeline import ADVICE, LOST, Lifeline
 from gradlex.runs._member import HANDSHAKE, PATIENCE, Member, backend, placed
@@ -84,7 +85,7 @@ def started(problem: Problem, workers: int, follow: Callable[[Member], None]) ->
     _check_main()
     _sweep()
     others: list[_Worker] = []
-    with ExitStack() as stack, _loopback():
+    with ExitStack() as stack, listening():
         try:
             for rank in range(1, workers):
                 others.append(_spawned(problem, rank, workers, follow))  # noqa: PERF401  # some may be left to end
@@ -280,17 +281,3 @@ def _alive(process: int) -> bool:
     except OSError:  # another user's
         return True
     return True
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Let gloo talk within the machine inside, unless the user says how, and leave the environment as it was."""
-    name = "GLOO_SOCKET_IFNAME"
-    if name in os.environ or sys.platform == "win32":
-        yield
-        return
-    os.environ[name] = "lo0" if sys.platform == "darwin" else "lo"
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
