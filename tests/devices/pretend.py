@@ -266,6 +266,9 @@ def _factory(name: str) -> Any:
 for _name in _FACTORIES:
     _library.impl(_name, _factory(_name), "PrivateUse1")
 
+# How torch.tensor(..., device=...) fills what it has made.
+_library.impl("_copy_from", lambda source, target, non_blocking=False: _copy(target, source), "PrivateUse1")
+
 # Pinned memory: ordinary memory that is remembered to be pinned.
 _pinned_storages: set[int] = set()
 

@@ -48,6 +48,13 @@ def network(outputs: int = 3) -> nn.Module:
         )
 
 
+def seeded(make: Callable[[], nn.Module]) -> nn.Module:
+    """A network with the same weights each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(4)
+        return make()
+
+
 def data() -> tuple[Tensor, Tensor]:
     """60 images (2, 4, 4) of 3 classes."""
     rng = np.random.default_rng(9)
@@ -171,6 +178,32 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "bytes, normalized": (
         {},
         {**PLAIN, "data": lambda: ((data()[0] * 40 + 100).clamp(0, 255).byte(), data()[1])},
+    ),
+    "weighted classes": ({"task_options": {"class_weights": [1.0, 2.0, 0.5]}}, PLAIN),
+    "regression": (
+        {"task": "regression", "lr": 0.01},
+        {**PLAIN, "model": lambda: network(1), "data": lambda: (data()[0], data()[1] + 0.5)},
+    ),
+    "multi-label": (
+        {"task": "multi-label"},
+        {**PLAIN, "data": lambda: (data()[0], F.one_hot(data()[1], 3).float())},
+    ),
+    "segmentation": (
+        {"task": "segmentation"},
+        {
+            "model": lambda: seeded(lambda: nn.Sequential(nn.Conv2d(2, 3, 3, padding=1))),
+            "data": lambda: (data()[0], (data()[0][:, 0] > 1).long() + 1),
+        },
+    ),
+    "tokens": (
+        {"task": "tokens"},
+        {
+            "model": lambda: seeded(lambda: nn.Sequential(nn.Embedding(5, 8), nn.Linear(8, 5))),
+            "data": lambda: (
+                (data()[0].flatten(1)[:, :6] > 1).long(),
+                data()[1][:, None].expand(-1, 6).contiguous(),
+            ),
+        },
     ),
     "a task of one's own": (
         {"selection": "epsilon-lexicase", "lr": 0.01},

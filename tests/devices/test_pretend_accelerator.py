@@ -92,6 +92,7 @@ def test_the_network_ends_on_the_device(settings):
 def test_images_are_copied_to_the_device_once(settings):
     copies = {name: value["images"] for name, value in settings.items()}
     assert copies.pop("a dict of tensors") == 2  # two tensors, once each
+    assert copies.pop("tokens") == 0  # there are none
     copies.pop("a Dataset")  # gives out its samples batch by batch
     assert set(copies.values()) == {1}
 

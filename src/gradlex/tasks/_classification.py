@@ -18,7 +18,7 @@ from torch import Tensor
 from gradlex._checks import check_fields
 from gradlex._devices import has_float64
 from gradlex.errors import InputError
-from gradlex.tasks._parts import full, plain_numbers, shown
+from gradlex.tasks._parts import constant, full, plain_numbers, shown
 from gradlex.tasks._task import Measure
 
 CaseError: TypeAlias = Literal["correct", "loss"]
@@ -129,7 +129,7 @@ class Classification:
         """Mean cross-entropy, with the weights of classes and smoothed labels where they are asked for."""
         weights = None
         if self.class_weights not in (None, "balanced"):
-            weights = torch.tensor(self.class_weights, dtype=full(outputs).dtype, device=outputs.device)
+            weights = constant(tuple(self.class_weights), full(outputs).dtype, outputs.device)
         if not _one_output(outputs):
             return F.cross_entropy(
                 full(outputs), targets.long(), weight=weights, label_smoothing=self.label_smoothing

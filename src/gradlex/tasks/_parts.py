@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -70,3 +71,9 @@ def check_labels(targets: Tensor, classes: int, ignored: int, what: str) -> None
 
 def _others(count: int) -> str:
     return f" ({count} are)" if count > 1 else ""
+
+
+@lru_cache(maxsize=64)
+def constant(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A task's own numbers on a device: sent there once, not in every step."""
+    return torch.tensor(values, dtype=dtype, device=device)

@@ -18,8 +18,9 @@ from annotated_types import Gt
 from torch import Tensor
 
 from gradlex._checks import check_fields
+from gradlex._devices import has_float64
 from gradlex.errors import InputError
-from gradlex.tasks._parts import check_finite, full, plain_numbers, shown
+from gradlex.tasks._parts import check_finite, constant, full, plain_numbers, shown
 from gradlex.tasks._task import Measure
 
 Criterion: TypeAlias = Literal["mse", "l1", "huber"]
@@ -186,9 +187,9 @@ class Regression:
         return found, wanted.to(found.dtype)
 
     def _numbers(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        wide = torch.float32 if like.device.type == "mps" else torch.float64
+        wide = torch.float64 if has_float64(like.device) else torch.float32
         mean, scale = self.mean or (0.0,), self.scale or (1.0,)
         return (
-            torch.tensor(mean, dtype=wide, device=like.device),
-            torch.tensor(scale, dtype=wide, device=like.device),
+            constant(tuple(mean), wide, like.device),
+            constant(tuple(scale), wide, like.device),
         )
