@@ -1,6 +1,6 @@
 """How fast lexicase selection evaluates networks on cases, and how long a whole selection takes by its depth.
 
-Speed: all four candidates on slices of 256 cases through the engine, with and without --fold-batch-norm, against one
+Speed: all four candidates on slices of 256 cases through the engine, with and without --fold-norm, against one
 candidate on one image at a time in float32; with the same threads, in turns, in one run.
 
 Depth: a whole selection that ends after 1, 10, ... cases. The networks are evaluated on every case that the selection
@@ -68,7 +68,7 @@ def population(
         population=POPULATION,
         batch_size=32,
         precision=precision,
-        fold_batch_norm=fold,
+        fold_norm=fold,
     )
 
 

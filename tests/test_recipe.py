@@ -229,7 +229,7 @@ def test_what_must_be_text_is_refused_as_anything_else(field):
         Recipe(**{field: 3})
 
 
-@pytest.mark.parametrize("field", ["compile", "deterministic", "fold_batch_norm", "outer_nesterov"])
+@pytest.mark.parametrize("field", ["compile", "deterministic", "fold_norm", "outer_nesterov"])
 @pytest.mark.parametrize("value", [None, 1, "yes"])
 def test_a_switch_is_true_or_false(field, value):
     with pytest.raises(InputError, match=f"{field} must be True or False, got {value!r}"):

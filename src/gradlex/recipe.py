@@ -146,7 +146,7 @@ class Recipe:
     """Compile the network with torch.compile: slow to start, pays on accelerators."""
     compile_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of torch.compile, as KEY=VALUE: mode=reduce-overhead replays CUDA graphs, fullgraph=true."""
-    fold_batch_norm: bool = False
+    fold_norm: bool = False
     """Evaluate cases by networks whose batch norm is folded into their convolutions: faster, other last bits."""
     deterministic: bool = False
     """Use deterministic algorithms only. CUDA needs it for identical bits; a CPU has them anyway."""

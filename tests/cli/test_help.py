@@ -134,7 +134,7 @@ GIVEN = {
     "precision": "bfloat16",
     "compile": True,
     "compile_options": {"mode": "reduce-overhead", "fullgraph": True},
-    "fold_batch_norm": True,
+    "fold_norm": True,
     "deterministic": True,
 }
 

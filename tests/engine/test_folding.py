@@ -87,7 +87,7 @@ def test_a_convolution_whose_output_goes_elsewhere_too_is_left_alone():
 def test_errors_are_those_of_the_unfolded_network_up_to_rounding(images, tiny_cnn, small):
     tables = []
     for fold in (False, True):
-        task, recipe = Classification("loss"), small.replace(fold_batch_norm=fold)
+        task, recipe = Classification("loss"), small.replace(fold_norm=fold)
         worker = Worker(shaken(tiny_cnn()), ArraySamples(*images), task, recipe, torch.device("cpu"))
         state = worker.first_parent().state
         tables.append(worker.errors([state, {name: 2 * t for name, t in state.items()}], np.arange(50)))
@@ -99,8 +99,7 @@ def test_errors_are_those_of_the_unfolded_network_up_to_rounding(images, tiny_cn
 def test_training_and_metrics_are_not_folded(images, tiny_cnn, small, same):
     recipe = small.replace(promotion="average")  # nobody selects
     plain, folded = (
-        gradlex.train(tiny_cnn(), images, recipe.replace(fold_batch_norm=on), test=images)
-        for on in (False, True)
+        gradlex.train(tiny_cnn(), images, recipe.replace(fold_norm=on), test=images) for on in (False, True)
     )
     assert same(plain.model.state_dict(), folded.model.state_dict())
     assert plain.result["metrics"] == folded.result["metrics"]
@@ -108,7 +107,7 @@ def test_training_and_metrics_are_not_folded(images, tiny_cnn, small, same):
 
 
 def test_a_folded_run_gives_the_same_bits_again(images, tiny_cnn, small, same):
-    one, other = (gradlex.train(tiny_cnn(), images, small.replace(fold_batch_norm=True)) for _ in range(2))
+    one, other = (gradlex.train(tiny_cnn(), images, small.replace(fold_norm=True)) for _ in range(2))
     assert same(one.model.state_dict(), other.model.state_dict())
 
 
@@ -127,7 +126,7 @@ class Deciding(nn.Module):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (Deciding, "fold_batch_norm needs a model that torch.fx can trace"),
+        (Deciding, "fold_norm needs a model that torch.fx can trace"),
         (
             lambda: nn.Sequential(nn.Flatten(), nn.Linear(32, 3)),
             "directly behind a convolution",
@@ -136,7 +135,7 @@ class Deciding(nn.Module):
 )
 def test_a_network_that_cannot_be_folded_is_refused_before_anything_is_written(model, told, images, tmp_path):
     with pytest.raises(InputError, match=told):
-        gradlex.train(model(), images, Recipe(fold_batch_norm=True, generations=1), out=tmp_path / "run")
+        gradlex.train(model(), images, Recipe(fold_norm=True, generations=1), out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -106,7 +106,7 @@ class Train:
             "precision",
             "compile",
             "compile_options",
-            "fold_batch_norm",
+            "fold_norm",
             "deterministic",
             "placement",
         ),

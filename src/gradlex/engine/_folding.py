@@ -35,13 +35,13 @@ class Folding:
         except Exception as error:  # whatever a model of the user's may raise when it is traced
             reason = str(error).partition("\n")[0]
             raise InputError(
-                f"fold_batch_norm needs a model that torch.fx can trace, and this one it cannot: "
+                f"fold_norm needs a model that torch.fx can trace, and this one it cannot: "
                 f"{type(error).__name__}: {reason}. Leave it out."
             ) from error
         self._pairs = _folded(traced)
         if not self._pairs:
             raise InputError(
-                "fold_batch_norm needs batch norm directly behind a convolution, and this model has none: leave it out."
+                "fold_norm needs batch norm directly behind a convolution, and this model has none: leave it out."
             )
         self.module: nn.Module = traced
         self._names = {*dict(traced.named_parameters()), *dict(traced.named_buffers())}

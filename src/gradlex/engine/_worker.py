@@ -99,7 +99,7 @@ class Worker:
         self._home = torch.device("cpu") if offload else device
         self._together = not offload
         self._folding = (
-            Folding(self.model) if recipe.fold_batch_norm else None
+            Folding(self.model) if recipe.fold_norm else None
         )  # before layers hold a process group
         self._trained: Callable[..., Any] = parallel.wrap(self.model) if parallel else self.model
         self._answerer = self._folding.module if self._folding else self.model

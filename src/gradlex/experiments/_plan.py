@@ -156,7 +156,7 @@ NEUTRAL: Mapping[str, Any] = {
     "precision": "auto",
     "compile": False,
     "compile_options": {},
-    "fold_batch_norm": False,
+    "fold_norm": False,
     "deterministic": False,
     "init_from": None,
     "branch_at": 0.0,

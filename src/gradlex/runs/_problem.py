@@ -128,7 +128,7 @@ def make_problem(
     if not found.channels_last:
         train, test = train.contiguous(), None if test is None else test.contiguous()
     check_optimizer(recipe, model, device.type)
-    if recipe.fold_batch_norm:
+    if recipe.fold_norm:
         Folding(model)  # refused where it cannot be
     if recipe.init_from is not None and fresh:
         load_weights(model, Path(recipe.init_from))
@@ -265,6 +265,6 @@ class Resolver:
         resolved = resolve(recipe.replace(**material.fields), _facts(material, found, self._device))
         _augmentation(source, resolved, material.train)
         check_optimizer(resolved, material.model, self._device.type)
-        if resolved.fold_batch_norm:
+        if resolved.fold_norm:
             Folding(material.model)
         return Resolved(recipe=resolved, data={**material.data, "task": learnt(found.task)})
