@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from gradlex.experiments import METHODS
@@ -15,6 +16,15 @@ MATCHED = tuple(name for name, method in METHODS.items() if method.matched)
 """SGD on as many samples as the populations train on, at each weight decay. All are shown, none is picked."""
 
 BASELINES = ("sgd", *MATCHED)
+
+_MEASURED: Mapping[str, Callable[[float], str]] = {
+    "movement": "{:.3f}".format,
+    "spread": "{:.2f}".format,
+    "disagreement": "{:.1%}".format,
+    "heritability": "{:.2f}".format,
+}
+_CHOSEN: Mapping[str, Callable[[float], str]] = {"cases_used": "{:.0f}".format, "all_failed": "{:.0%}".format}
+_COLUMNS = tuple(name.replace("_", " ") for name in (*_MEASURED, *_CHOSEN))
 
 _COSTS = ("samples trained", "critical path", "cases evaluated", "wall time", "peak memory")
 
@@ -50,6 +60,7 @@ def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ..
             ),
         ),
         *([_differences(arms, baselines, setting)] if baselines else []),
+        *_candidates(evidence, setting),
     ]
 
 
@@ -110,3 +121,33 @@ def _difference(arm: Arm, base: Arm) -> str:
     if arm is base or not (arm.method == "sgd" or comparable(arm, base)):
         return NONE
     return difference_cell(paired(arm.values, base.values), len({*arm.values, *base.values}), arm.unit)
+
+
+def _candidates(evidence: Evidence, setting: Setting) -> list[Table]:
+    """One row for each method with a population; no table where no run recorded anything."""
+    arms = {title: arm for title, arm in evidence.on(setting).items() if arm.recipe.population != 1}
+    rows = [(title, *_candidate_cells(arm)) for title, arm in arms.items()]
+    if all(cell == NONE for _, *cells in rows for cell in cells[: len(_MEASURED)]):
+        return []
+    table = Table(
+        title=f"How the candidates differed: {setting}",
+        columns=("method", *_COLUMNS),
+        rows=tuple(rows),
+        notes=(
+            "Means over generations and seeds. Movement: how far candidates moved from their parent, relative to its "
+            "norm. Spread: the distance between two candidates, relative to their movement; 1.41 is unrelated. "
+            "Disagreement: cases seen by selection that one of two candidates solves and the other does not. "
+            "Heritability: how much of a winner's advantage on cases that did not decide its offspring keep. Cases "
+            "used: the median. All failed: selections that ended because no candidate left solved a case.",
+        ),
+    )
+    return [table]
+
+
+def _candidate_cells(arm: Arm) -> list[str]:
+    cells = []
+    for name, form in {**_MEASURED, **_CHOSEN}.items():
+        values = [getattr(run.candidates, name) for run in arm.runs.values()]
+        known = [value for value in values if value is not None]
+        cells.append(form(fmean(known)) if known else NONE)
+    return cells

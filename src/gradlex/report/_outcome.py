@@ -13,6 +13,7 @@ from annotated_types import Ge, Le
 from gradlex._checks import check
 from gradlex.errors import InputError
 from gradlex.recipe import Recipe
+from gradlex.report._candidates import Candidates, candidates_of
 from gradlex.runs import StoredRun, stored_run
 from gradlex.tasks import Measure
 
@@ -45,6 +46,8 @@ class Outcome:
     fingerprint: str
     train_samples: int
     test_samples: int
+    candidates: Candidates
+    """How they differed."""
 
 
 def read_run(path: Path) -> StoredRun:
@@ -104,6 +107,7 @@ def outcome(run: StoredRun) -> Outcome:
         cases_evaluated=result["cases_evaluated"],
         seconds=result["seconds"],
         peak_memory=result.get("peak_memory"),
+        candidates=candidates_of(str(path), run.generations),
     )
 
 
