@@ -53,16 +53,20 @@ class Recipe:
     image_size: Count | None = None
     """Height and width that a folder's images are resized to (default: 32)."""
     augment: str | None = None
-    """Augmentation of training batches: none, or some of crop4 (any padding), flip, cutout8 (default: the data's)."""
+    """Augmentation of training batches: none, or some of crop4 (any padding), flip, cutout8, mixup0.2, cutmix1 and
+    module:function, joined by commas (default: the data's)."""
     task: str | None = None
     """What is learnt: classification, regression, multi-label, segmentation, tokens, or module:Class (default: what
     the targets tell)."""
     task_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the task, as KEY=VALUE: case_error=loss selects on the loss of each case."""
     model: str = "small-cnn"
-    """A name (see `gradlex models`), module:factory, or timm:NAME."""
+    """A name (see `gradlex models`), module:factory, timm:NAME, timm:NAME?pretrained, or ?pretrained=FILE."""
     width: Positive = 1.0
     """Scale of the network's hidden layers; 1.0 is the published size."""
+    freeze: str | None = None
+    """Parameters that are not trained, by patterns such as "layer1.*,*.bias"; a frozen batch norm keeps its
+    statistics (default: none)."""
     init_from: str | None = None
     """A .safetensors file with the initial weights, or a run folder to begin with (default: random weights)."""
     generations: Count | None = None

@@ -95,6 +95,7 @@ GIVEN = {
     "task_options": {"case_error": "loss"},
     "model": "resnet18",
     "width": 0.25,
+    "freeze": "layer1.*,*.bias",
     "init_from": "weights.safetensors",
     "generations": 11,
     "batch_size": 9,

@@ -375,7 +375,9 @@ def test_an_augmentation_gets_and_returns_the_whole_structure(several, labels):
         RunError, match=r"like the one it gets, .*x\['wide'\] torch.float64 of shape \(4, 2\), got "
     ):
         short.augmented(PLACES, stream())
-    with pytest.raises(InputError, match=r"crop and flip need images .* got x\['flag'\] torch.bool"):
+    with pytest.raises(
+        InputError, match=r"crop, flip, cutout and cutmix need images .* got x\['flag'\] torch.bool"
+    ):
         samples.with_augment(crop_flip(2)).augmented(PLACES, stream())
 
 

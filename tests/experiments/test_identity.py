@@ -176,6 +176,7 @@ LATER = {
     "parameter_groups": "one",
     "clip_norm": None,
     "accumulate": 1,
+    "freeze": None,
 }
 
 
@@ -208,6 +209,7 @@ def test_later_fields_at_their_neutral_values_leave_the_names_that_runs_had_with
         {"parameter_groups": "no-decay"},
         {"clip_norm": 1.0},
         {"accumulate": 2},
+        {"freeze": "layer1.*"},
     ],
     ids=str,
 )

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
+import gradlex
 from gradlex.errors import InputError
 from gradlex.models import build
 
@@ -67,3 +69,77 @@ def test_a_timm_that_cannot_be_imported_says_why(tmp_path: Path, monkeypatch: py
         InputError, match="cannot be imported: ModuleNotFoundError: No module named 'absent_dep"
     ):
         build("timm:resnet10t", num_classes=5)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nn.Module]:
+    timm = pytest.importorskip("timm", reason="timm is an extra")
+    torch.manual_seed(0)
+    network = timm.create_model("test_resnet", num_classes=1000)
+    path = tmp_path_factory.mktemp("timm") / "weights.safetensors"
+    safetensors.torch.save_file(network.state_dict(), path)
+    return path, network
+
+
+class TestPretrained:
+    """Against timm itself, with weights from a file: the code that a download would go through."""
+
+    def test_all_but_the_last_layer_is_what_the_file_holds(self, weights: tuple[Path, nn.Module]) -> None:
+        path, source = weights
+        network = build(f"timm:test_resnet?pretrained={path}", num_classes=3)
+        own, given = network.state_dict(), source.state_dict()
+        same = {name for name in own if torch.equal(own[name], given[name])}
+        assert set(own) - same == {"fc.weight", "fc.bias"}
+        assert own["fc.weight"].shape[0] == 3
+
+    def test_weights_are_fitted_to_the_channels(self, weights: tuple[Path, nn.Module]) -> None:
+        path, source = weights
+        network = build(f"timm:test_resnet?pretrained={path}", num_classes=3, in_channels=1)
+        own, given = network.state_dict()["conv1.0.weight"], source.state_dict()["conv1.0.weight"]
+        assert torch.allclose(own, given.sum(1, keepdim=True), atol=1e-6)
+
+    def test_a_finished_run_needs_the_pretrained_weights_no_more(
+        self, weights: tuple[Path, nn.Module], tmp_path: Path
+    ) -> None:
+        path = tmp_path / "mine.safetensors"
+        path.write_bytes(weights[0].read_bytes())
+        run = tmp_path / "run"
+        recipe = gradlex.Recipe(
+            model=f"timm:test_resnet?pretrained={path}",
+            freeze="conv1.*,bn1.*,layer*",
+            selection="sgd",
+            train_size=40,
+            generations=1,
+            precision="float32",
+            threads=1,
+        )
+        gradlex.runs.start(gradlex.runs.Named(), recipe, out=run)
+        path.unlink()
+        network = gradlex.runs.load_network(run)
+        own, given = network.state_dict()["layer1.0.conv1.weight"], weights[1].state_dict()
+        assert torch.equal(own, given["layer1.0.conv1.weight"])
+
+    @pytest.mark.parametrize(
+        ("query", "told"),
+        [
+            ("pretrain", "after [?] expected pretrained .* or pretrained=FILE, got 'pretrain'"),
+            ("pretrained=", "expected pretrained .* or pretrained=FILE, got 'pretrained='"),
+            ("pretrained=absent.pt", "there is no file 'absent.pt'"),
+        ],
+    )
+    def test_what_is_no_source_of_weights_is_refused(self, query: str, told: str) -> None:
+        with pytest.raises(InputError, match=told):
+            build(f"timm:test_resnet?{query}", num_classes=3)
+
+
+@pytest.mark.usefixtures("timm")
+def test_timm_is_asked_for_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def create(name: str, **settings: Any) -> nn.Module:
+        asked.append({"name": name, **settings})
+        return nn.Linear(3, 5)
+
+    monkeypatch.setattr(FakeTimm, "create_model", create)
+    build("timm:resnet10t?pretrained", num_classes=5)
+    assert asked == [{"name": "resnet10t", "num_classes": 5, "in_chans": 3, "pretrained": True}]

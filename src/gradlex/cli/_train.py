@@ -66,7 +66,7 @@ class Train:
             "task_options",
             "data_dir",
         ),
-        "Model": ("model", "width", "init_from"),
+        "Model": ("model", "width", "init_from", "freeze"),
         "Optimization": (
             "generations",
             "batch_size",

@@ -3,10 +3,16 @@ from ._arrays import Arrays as Arrays
 from ._arrays import check_samples as check_samples
 from ._arrays import stratified as stratified
 from ._augment import Augmentation as Augmentation
+from ._augment import Mixed as Mixed
+from ._augment import as_augmentation as as_augmentation
 from ._augment import crop as crop
 from ._augment import crop_flip as crop_flip
+from ._augment import cutmix as cutmix
 from ._augment import cutout as cutout
 from ._augment import flip as flip
+from ._augment import mixes_targets as mixes_targets
+from ._augment import mixup as mixup
+from ._augment import needs_images as needs_images
 from ._augment import parse_augment as parse_augment
 from ._dataset_samples import Collate as Collate
 from ._dataset_samples import DatasetSamples as DatasetSamples

@@ -65,11 +65,11 @@ class ArraySamples:
         numbers = draw(self._augment, self._shape(len(indices)), rng)
         packed = np.concatenate([indices[None], numbers]) if len(numbers) else indices[None]
         told = sent(torch.from_numpy(packed), self._y.device)
-        batch = self._batch(told[0])
+        batch, targets = self._batch(told[0]), self._y.index_select(0, told[0])
         if self._augment is not None:
             drawn = told[1:].to(batch.device) if len(numbers) else None
-            batch = augmented_alike(self._augment, batch, rng, drawn)
-        return self._normalized(batch), self._y.index_select(0, told[0])
+            batch, targets = augmented_alike(self._augment, batch, targets, rng, drawn)
+        return self._normalized(batch), targets
 
     def with_augment(self, augment: Augmentation | None) -> ArraySamples:
         """The same samples, not copied, with another augmentation."""

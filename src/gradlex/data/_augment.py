@@ -1,32 +1,40 @@
 """Augmentation of whole batches with an explicit stream: a function of (batch, stream), nothing else.
 
 It is applied inside SubGD only, so selection cannot see an augmented case. These are small classes rather than
-closures so that workers in other processes can be given them.
+closures so that workers in other processes can be given them. One that mixes samples changes targets too: it has a
+method `with_targets(batch, targets, rng)`. Random transforms of torchvision.transforms.v2 are taken as they are.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
+import random
 import re
+import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from numbers import Integral
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
+from annotated_types import Gt
 from torch import Tensor
 
+from gradlex._checks import check
 from gradlex._objects import load_object
 from gradlex.data._arrays import escaped
-from gradlex.data._inputs import Inputs, describe
+from gradlex.data._inputs import Inputs, describe, leaves, map_inputs
 from gradlex.data._transfer import sent
 from gradlex.errors import InputError, RunError
+from gradlex.randomness import callers_generators
 
 Augmentation: TypeAlias = Callable[[Any, np.random.Generator], Any]
 """A batch as the data has it, (N, channels, height, width) for images, and a stream -> a batch of the same shape."""
@@ -40,6 +48,7 @@ _MOST_PADDING = 256  # a padded batch lies in memory as a whole
 class _Drawn(ABC):
     """An augmentation that says beforehand what it draws, so that it can travel to the device with other numbers."""
 
+    images: ClassVar[bool] = True
     numbers: ClassVar[int]
     """How many for a sample."""
 
@@ -105,14 +114,158 @@ class _Cutout(_Drawn):
         return batch.masked_fill((down[:, :, None] & right[:, None, :])[:, None], 0)
 
 
+class Mixed(NamedTuple):
+    """The targets of samples that were mixed in pairs: `share` of the first and the rest of the second.
+
+    The loss of such a batch is `share` x the loss for `first` + (1 - share) x the loss for `second`, which for
+    cross-entropy is that of mixed class probabilities (Zhang et al. 2018, section 2): it needs to know of no classes.
+    """
+
+    first: Any
+    second: Any
+    share: Tensor
+    """(N,), the same for the whole batch."""
+
+    def loss(self, loss: Callable[[Any, Any], Tensor], outputs: Any) -> Tensor:
+        """The mixed loss."""
+        share = self.share[0]
+        return share * loss(outputs, self.first) + (1 - share) * loss(outputs, self.second)
+
+
 @dataclass(frozen=True)
-class _Chain:
-    steps: tuple[Augmentation, ...]
+class _MixUp:
+    alpha: float
+
+    def with_targets(self, batch: Any, targets: Any, rng: np.random.Generator) -> tuple[Any, Mixed]:
+        size = len(leaves(batch)[0])
+        share, partners = rng.beta(self.alpha, self.alpha), torch.from_numpy(rng.permutation(size))
+
+        def mix(leaf: Tensor) -> Tensor:
+            if not leaf.is_floating_point() and leaf.dtype != torch.uint8:
+                raise InputError(f"mixup needs inputs of floats or bytes, got {leaf.dtype}.")
+            own = leaf.float() if leaf.dtype == torch.uint8 else leaf
+            mixed = torch.lerp(own[partners.to(leaf.device)], own, share)
+            return mixed.round_().to(torch.uint8) if leaf.dtype == torch.uint8 else mixed
+
+        return map_inputs(mix, batch), _mixed(targets, partners, share)
+
+
+@dataclass(frozen=True)
+class _CutMix:
+    alpha: float
+    images: ClassVar[bool] = True
+
+    def with_targets(self, batch: Any, targets: Any, rng: np.random.Generator) -> tuple[Tensor, Mixed]:
+        size, _, height, width = _checked_images(batch).shape
+        share, partners = rng.beta(self.alpha, self.alpha), torch.from_numpy(rng.permutation(size))
+        # A box of this part of the area around any centre; what lies outside is cut off (Yun et al. 2019).
+        tall, wide = (round(extent * math.sqrt(1 - share)) for extent in (height, width))
+        down, right = (int(rng.integers(extent)) for extent in (height, width))
+        top, left = max(down - tall // 2, 0), max(right - wide // 2, 0)
+        bottom, end = min(down - tall // 2 + tall, height), min(right - wide // 2 + wide, width)
+        cut = batch.clone()
+        cut[:, :, top:bottom, left:end] = batch[partners.to(batch.device)][:, :, top:bottom, left:end]
+        area = max(bottom - top, 0) * max(end - left, 0)
+        return cut, _mixed(targets, partners, 1 - area / (height * width))
+
+
+@dataclass(frozen=True)
+class _OneOf:
+    """One of them for each batch, by chance."""
+
+    steps: tuple[Any, ...]
+
+    @property
+    def images(self) -> bool:
+        return any(needs_images(step) for step in self.steps)
+
+    def with_targets(self, batch: Any, targets: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        return _applied(self.steps[int(rng.integers(len(self.steps)))], batch, targets, rng)
+
+
+@dataclass(frozen=True)
+class _Transform:
+    """A transform of torchvision.transforms.v2, which draws from torch's global generator: image by image."""
+
+    transform: Any
 
     def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
+        with global_generators(rng.integers(0, 2**32, 3).tolist()):
+            images = torch.stack([self.transform(image) for image in batch])
+        last = isinstance(batch, Tensor) and batch.ndim == 4 and not batch.is_contiguous()
+        return images.contiguous(memory_format=torch.channels_last) if last else images
+
+
+@dataclass(frozen=True)
+class _BatchTransform:
+    """A transform of torchvision.transforms.v2 that mixes the samples of a batch, and their labels."""
+
+    transform: Any
+
+    def with_targets(self, batch: Any, targets: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        with global_generators(rng.integers(0, 2**32, 3).tolist()):
+            images, labels = self.transform(batch, targets)
+        return images, labels
+
+
+@dataclass(frozen=True)
+class _Chain:
+    steps: tuple[Any, ...]
+
+    @property
+    def images(self) -> bool:
+        return any(needs_images(step) for step in self.steps)
+
+    @property
+    def mixes(self) -> bool:
+        return any(mixes_targets(step) for step in self.steps)
+
+    def __call__(self, batch: Any, rng: np.random.Generator) -> Any:
+        if self.mixes:
+            raise InputError("mixup and cutmix change targets too: give them as augment, alone or in a list.")
+        return self.with_targets(batch, None, rng)[0]
+
+    def with_targets(self, batch: Any, targets: Any, rng: np.random.Generator) -> tuple[Any, Any]:
         for step in self.steps:
-            batch = step(batch, rng)
-        return batch
+            batch, targets = _applied(step, batch, targets, rng)
+        return batch, targets
+
+
+def mixes_targets(augment: Any) -> bool:
+    """Whether an augmentation changes targets, so that what it makes is no case of its own."""
+    return bool(getattr(augment, "mixes", hasattr(augment, "with_targets")))
+
+
+def needs_images(augment: Any) -> bool:
+    """Whether an augmentation is for images (N, channels, height, width) only; one of the user's knows itself."""
+    return bool(getattr(augment, "images", False))
+
+
+def _applied(step: Any, batch: Any, targets: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    if hasattr(step, "with_targets"):
+        found: tuple[Any, Any] = step.with_targets(batch, targets, rng)
+        return found
+    return step(batch, rng), targets
+
+
+def _mixed(targets: Any, partners: Tensor, share: float) -> Mixed:
+    others = map_inputs(lambda leaf: leaf[partners.to(leaf.device)], targets)
+    return Mixed(targets, others, torch.full((len(partners),), share, device=leaves(targets)[0].device))
+
+
+@contextmanager
+def global_generators(seeds: Sequence[int]) -> Iterator[None]:
+    """Seed the generators of random, NumPy and torch's CPU inside; an accelerator's own belongs to dropout."""
+    with callers_generators(), torch.random.fork_rng(devices=[]):
+        seed_generators(seeds)
+        yield
+
+
+def seed_generators(seeds: Sequence[int]) -> None:
+    """Seed the generators that a transform may draw from: three whole numbers below 2^32."""
+    random.seed(seeds[0])
+    np.random.seed(seeds[1])
+    torch.default_generator.manual_seed(seeds[2])
 
 
 def crop(padding: int) -> Augmentation:
@@ -134,37 +287,96 @@ def cutout(size: int) -> Augmentation:
     return _Cutout(int(size))
 
 
+def mixup(alpha: float = 0.2) -> Augmentation:
+    """Mix each sample, and its loss, with another of its batch, by a share drawn from Beta(alpha, alpha).
+
+    Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018.
+    """
+    return _Chain((_MixUp(_alpha("mixup", alpha)),))
+
+
+def cutmix(alpha: float = 1.0) -> Augmentation:
+    """Put a box of another image of the batch into each, and mix the losses by its area.
+
+    Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features", ICCV 2019.
+    """
+    return _Chain((_CutMix(_alpha("cutmix", alpha)),))
+
+
+def _alpha(name: str, alpha: float) -> float:
+    check(f"the alpha of {name}", Annotated[float, Gt(0)], alpha)
+    return float(alpha)
+
+
 def crop_flip(padding: int) -> Augmentation:
     """The paper's augmentation: a random crop, then a random horizontal flip."""
     return _Chain((crop(padding), flip()))
 
 
+_WORD = re.compile(
+    r"(?P<whole>crop|cutout)(?P<size>[1-9]\d{0,8})|flip|(?P<mix>mixup|cutmix)(?P<alpha>\d*\.?\d+)?"
+)
+
+
 def parse_augment(text: str) -> Augmentation | None:
-    """The augmentation that `--augment` names: none, or cropN, flip, cutoutN and functions as module:name, in order."""
+    """The augmentation that `--augment` names: none, or some of cropN, flip, cutoutN, mixupA, cutmixA and module:name.
+
+    They are applied in order, mixing last; where both mixup and cutmix are named, each batch gets one of them.
+    """
     if text == "none":
         return None
-    steps: list[Augmentation] = []
+    steps: list[Any] = []
+    mixing: list[Any] = []
     for word in map(str.strip, text.split(",")):
-        found = re.fullmatch(r"(crop|cutout)([1-9]\d{0,8})|flip", word)
-        if found:
-            sized = {"crop": crop, "cutout": cutout}.get(found[1] or "")
-            steps.append(sized(int(found[2])) if sized else flip())
+        found = _WORD.fullmatch(word)
+        if found and found["mix"]:
+            make = {"mixup": mixup, "cutmix": cutmix}[found["mix"]]
+            mixing.append(make(float(found["alpha"])) if found["alpha"] else make())
+        elif found:
+            sized = {"crop": crop, "cutout": cutout}.get(found["whole"] or "")
+            steps.append(sized(int(found["size"])) if sized else flip())
         elif ":" in word:
-            own = load_object(word, "augmentation")
-            check_augment(own)
-            steps.append(own)
+            steps.append(as_augmentation(load_object(word, "augmentation")))
         else:
             raise InputError(
                 f"unknown augmentation {word!r} in {text!r}. Allowed: none, or crop4 (any padding up to "
-                f"{_MOST_PADDING}), flip, cutout8 and functions of your own as module:name, joined by commas."
+                f"{_MOST_PADDING}), flip, cutout8, mixup0.2, cutmix1 and functions of your own as module:name, joined "
+                "by commas."
             )
+    if mixing:
+        steps.append(mixing[0] if len(mixing) == 1 else _OneOf(tuple(mixing)))
     return _Chain(tuple(steps))
+
+
+def as_augmentation(given: Any) -> Any:
+    """What was given as an augmentation: a function, a transform of torchvision.transforms.v2, or a list of them.
+
+    A transform is applied image by image, as a Dataset would; MixUp and CutMix to a batch and its labels.
+    """
+    if isinstance(given, list | tuple):
+        return _Chain(tuple(step for each in given for step in _steps(as_augmentation(each))))
+    v2 = sys.modules.get("torchvision.transforms.v2")  # who gives a transform has imported it
+    if v2 is None or not isinstance(given, v2.Transform):
+        check_augment(given)
+        return given
+    if isinstance(given, v2.Compose):
+        return as_augmentation(list(given.transforms))
+    return _BatchTransform(given) if _mixes_labels(given, v2) else _Transform(given)
+
+
+def _mixes_labels(transform: Any, v2: Any) -> bool:
+    """Whether it is MixUp or CutMix, or chooses among transforms of which one is."""
+    inner = getattr(transform, "transforms", ())
+    return isinstance(transform, v2.MixUp | v2.CutMix) or any(_mixes_labels(each, v2) for each in inner)
 
 
 def check_augment(augment: Any) -> None:
     """Refuse what cannot be called with a batch and a stream."""
     if not callable(augment):
-        raise InputError(f"augment must be a function (batch, rng) -> batch, got {type(augment).__name__}.")
+        raise InputError(
+            "augment must be a function (batch, rng) -> batch, a transform of torchvision.transforms.v2 or a list of "
+            f"them, got {type(augment).__name__}."
+        )
     try:
         signature = inspect.signature(augment)
     except ValueError:  # a built-in without a signature
@@ -187,16 +399,20 @@ def draw(augment: Augmentation | None, shape: Sequence[int] | None, rng: np.rand
 
 
 def augmented_alike(
-    augment: Augmentation, batch: Inputs, rng: np.random.Generator, drawn: Tensor | None = None
-) -> Any:
-    """The augmented batch; another type would be normalised wrongly, another shape not at all.
+    augment: Augmentation,
+    batch: Inputs,
+    targets: Any,
+    rng: np.random.Generator,
+    drawn: Tensor | None = None,
+) -> tuple[Any, Any]:
+    """The augmented batch and its targets; another type would be normalised wrongly, another shape not at all.
 
     `drawn` is what `draw` has drawn, on the batch's device. A failure is a RunError that names the augmentation, so
     that nobody blames the model for it.
     """
     expected = _kind(batch)
     try:
-        augmented = augment(batch, rng) if drawn is None else _applied(augment, batch, rng, drawn)
+        augmented, targets = _all_applied(augment, batch, targets, rng, drawn)
     except (InputError, RunError):
         raise
     except Exception as error:  # whatever a user's function may raise
@@ -210,7 +426,7 @@ def augmented_alike(
             f"the augmentation {_name(augment)!r} failed: it must return a batch like the one it gets, "
             f"{describe(batch)}, got {describe(augmented)}."
         )
-    return augmented
+    return augmented, targets
 
 
 def _steps(augment: Augmentation | None) -> tuple[Augmentation, ...]:
@@ -222,14 +438,16 @@ def _drawing(augment: Augmentation | None) -> list[_Drawn]:
     return list(takewhile(lambda step: isinstance(step, _Drawn), _steps(augment)))  # type: ignore[arg-type]
 
 
-def _applied(augment: Augmentation, batch: Any, rng: np.random.Generator, drawn: Tensor) -> Any:
-    first, own = _drawing(augment), 0
+def _all_applied(
+    augment: Augmentation, batch: Any, targets: Any, rng: np.random.Generator, drawn: Tensor | None
+) -> tuple[Any, Any]:
+    first, own = _drawing(augment) if drawn is not None else [], 0
     for step in first:
-        batch = step.apply(batch, drawn[own : own + step.numbers])
+        batch = step.apply(batch, drawn[own : own + step.numbers])  # type: ignore[index]  # there, as it has steps
         own += step.numbers
     for other in _steps(augment)[len(first) :]:
-        batch = other(batch, rng)
-    return batch
+        batch, targets = _applied(other, batch, targets, rng)
+    return batch, targets
 
 
 def _name(augment: Any) -> str:
@@ -244,5 +462,7 @@ def _kind(batch: Any) -> Any:
 def _checked_images(batch: Any) -> Tensor:
     if not isinstance(batch, Tensor) or batch.ndim != 4:
         found = tuple(batch.shape) if isinstance(batch, Tensor) else describe(batch)
-        raise InputError(f"crop and flip need images (N, channels, height, width), got {found}.")
+        raise InputError(
+            f"crop, flip, cutout and cutmix need images (N, channels, height, width), got {found}."
+        )
     return batch

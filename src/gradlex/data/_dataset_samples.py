@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,11 +13,10 @@ from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
 from gradlex.data._arrays import escaped
-from gradlex.data._augment import Augmentation, augmented_alike
+from gradlex.data._augment import Augmentation, augmented_alike, global_generators, seed_generators
 from gradlex.data._inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric_targets
 from gradlex.data._transfer import sent
 from gradlex.errors import InputError
-from gradlex.randomness import callers_generators
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 """A list of samples -> the pair (inputs, targets), as a DataLoader's collate_fn."""
@@ -62,16 +59,16 @@ class DatasetSamples:
 
     def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Any, Tensor]:
         """The clean view's samples."""
-        with _global_generators((0, 0, 0)):
+        with global_generators((0, 0, 0)):
             batch = _batch([_alone(self._clean, int(i), 0) for i in indices], indices, self._clean_collate)
         return self._given_out(batch, indices)
 
     def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Any, Tensor]:
         """The dataset's own transformed samples, then the batch augmentation."""
-        with _global_generators(rng.integers(0, 2**32, 3).tolist()):
+        with global_generators(rng.integers(0, 2**32, 3).tolist()):
             batch = _batch([self._training[int(i)] for i in indices], indices, self._collate)
         inputs, targets = self._given_out(batch, indices)
-        return (augmented_alike(self._augment, inputs, rng) if self._augment else inputs), targets
+        return augmented_alike(self._augment, inputs, targets, rng) if self._augment else (inputs, targets)
 
     def to(self, device: torch.device) -> DatasetSamples:
         """The same samples, given out on this device."""
@@ -114,7 +111,7 @@ class DatasetSamples:
             inputs, targets = _batch([_alone(view, int(i), again) for i in indices], indices, collate)
             return [*leaves(inputs), targets]
 
-        with _global_generators((0, 0, 0)):
+        with global_generators((0, 0, 0)):
             first = batch(0)
             return any(not _same(first, batch(other)) for other in others)
 
@@ -181,19 +178,5 @@ def _same(one: list[Tensor], other: list[Tensor]) -> bool:
 
 def _alone(dataset: Dataset[Any], index: int, again: int) -> Any:
     """One sample with random numbers that follow from its own."""
-    _seed([int(word) for word in np.random.SeedSequence((index, again)).generate_state(3)])
+    seed_generators([int(word) for word in np.random.SeedSequence((index, again)).generate_state(3)])
     return dataset[index]
-
-
-def _seed(seeds: Sequence[int]) -> None:
-    random.seed(seeds[0])
-    np.random.seed(seeds[1])
-    torch.default_generator.manual_seed(seeds[2])
-
-
-@contextmanager
-def _global_generators(seeds: Sequence[int]) -> Iterator[None]:
-    """Seed the generators of random, NumPy and torch's CPU inside; an accelerator's own belongs to dropout."""
-    with callers_generators(), torch.random.fork_rng(devices=[]):
-        _seed(seeds)
-        yield

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from gradlex.data._array_samples import ArraySamples
 from gradlex.data._arrays import escaped
-from gradlex.data._augment import Augmentation, check_augment
+from gradlex.data._augment import Augmentation, as_augmentation
 from gradlex.data._dataset_samples import Collate, DatasetSamples
 from gradlex.data._inputs import Inputs, as_inputs, checked_inputs, checked_targets, leaves, named_leaves
 from gradlex.data._normalization import Normalization
@@ -95,7 +95,7 @@ def make_samples(
         InputError: What was given cannot be drawn from, or differs from the training samples in being bytes.
     """
     if augment is not None:
-        check_augment(augment)
+        augment = as_augmentation(augment)
     if isinstance(data, tuple | list):
         if clean is not None:
             raise InputError("a clean view belongs to a Dataset with transforms; arrays are clean already.")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from gradlex.data import Samples, call, parse_augment
+from gradlex.data import Mixed, Samples, call, parse_augment
 from gradlex.engine._context import autocast, reseed, seeded, settings
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.engine._folding import Folding
@@ -146,7 +146,7 @@ class Worker:
                     partial(call, self._trained),
                     optimizer,
                     augmented,
-                    self.task.loss,
+                    self._loss,
                     autocast(recipe, self.device),
                     accumulate=recipe.accumulate,
                     clip=self._clip if recipe.clip_norm is not None else None,
@@ -295,6 +295,11 @@ class Worker:
         for start in range(0, len(indices), EVALUATION_BATCH):
             self._watch()
             yield samples.clean(indices[start : start + EVALUATION_BATCH])
+
+    def _loss(self, outputs: Any, targets: Any) -> Tensor:
+        if isinstance(targets, Mixed):
+            return targets.loss(self.task.loss, outputs)
+        return self.task.loss(outputs, targets)
 
     def _clip(self) -> None:
         assert self.recipe.clip_norm is not None

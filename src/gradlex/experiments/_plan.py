@@ -174,6 +174,7 @@ NEUTRAL: Mapping[str, Any] = {
     "parameter_groups": "one",
     "clip_norm": None,
     "accumulate": 1,
+    "freeze": None,
     # Options of a task or a selection, which were fields in 0.1.0; any other is neutral where it is None.
     "case_error": "correct",
     "on_all_fail": None,

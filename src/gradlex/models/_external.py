@@ -1,10 +1,15 @@
-"""Networks from elsewhere: `package.module:factory`, also from the current folder, and `timm:name`."""
+"""Networks from elsewhere: `package.module:factory`, also from the current folder, and timm's.
+
+`timm:NAME?pretrained` has the weights that timm downloads, `timm:NAME?pretrained=FILE` those of a file; timm fits them
+to the number of channels and leaves out a last layer of other classes.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -20,12 +25,37 @@ def build_external(name: str, *, num_classes: int, in_channels: int, width: floa
     `**kwargs` gets `num_classes`, and the others only where they are not the defaults 3 and 1.0, so that
     `torchvision.models:resnet18` works on colour images.
     """
-    prefix, _, rest = name.partition(":")
+    prefix = name.partition(":")[0]
     if prefix == "timm":
         _check_width(name, width)
-        return _call(name, _timm_factory(rest), {"num_classes": num_classes, "in_chans": in_channels})
+        model, weights = _timm_parts(name)
+        settings = {"num_classes": num_classes, "in_chans": in_channels, **weights}
+        return _call(name, _timm_factory(model), settings)
     factory = _factory(name)
     return _call(name, factory, _settings(name, factory, num_classes, in_channels, width))
+
+
+def without_weights(name: str) -> str:
+    """The same network with random weights: what a run that has weights of its own needs of it."""
+    return name.partition("?")[0] if name.startswith("timm:") else name
+
+
+def _timm_parts(name: str) -> tuple[str, dict[str, Any]]:
+    """timm's name of the network, and what to create it with."""
+    model, asked, query = name.removeprefix("timm:").partition("?")
+    key, given, file = query.partition("=")
+    if not asked:
+        return model, {}
+    if key != "pretrained" or (given and not file):
+        raise InputError(
+            f"model {name!r}: after ? expected pretrained (timm's weights) or pretrained=FILE, got {query!r}."
+        )
+    if not given:
+        return model, {"pretrained": True}
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise InputError(f"model {name!r}: there is no file {file!r} with weights.")
+    return model, {"pretrained": True, "pretrained_cfg_overlay": {"file": str(path)}}
 
 
 def _timm_factory(model: str) -> Callable[..., object]:

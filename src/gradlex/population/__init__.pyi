@@ -6,6 +6,7 @@ from ._diversity import heritability as heritability
 from ._diversity import sketch as sketch
 from ._diversity import weight_diversity as weight_diversity
 from ._diversity import winner_slot as winner_slot
+from ._freeze import freeze as freeze
 from ._optimizer import check_optimizer as check_optimizer
 from ._optimizer import export_state as export_state
 from ._optimizer import import_state as import_state

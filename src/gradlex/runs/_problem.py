@@ -13,11 +13,23 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from gradlex.data import Arrays, Augmentation, Normalization, Samples, Subset, load, parse_augment
+from gradlex.data import (
+    Arrays,
+    Augmentation,
+    Normalization,
+    Samples,
+    Subset,
+    as_augmentation,
+    load,
+    mixes_targets,
+    needs_images,
+    parse_augment,
+)
 from gradlex.engine import Folding, PopulationEngine, Team, Worker, seeded
 from gradlex.errors import InputError
 from gradlex.evolve import Engine
-from gradlex.population import Steps, check_optimizer, steps_of
+from gradlex.models import without_weights
+from gradlex.population import Steps, check_optimizer, freeze, steps_of
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import FUNCTIONS, GIVEN, Recipe
 from gradlex.runs._execution import Execution
@@ -107,13 +119,13 @@ def make_problem(
 ) -> Problem:
     """Load, probe and resolve, each once; what no run can do is refused here, before anything is written.
 
-    `fresh` is False for a run that continues from a checkpoint: it needs no `init_from` any more.
+    `fresh` is False for a run that continues from a checkpoint: it needs no initial weights any more.
     """
     recipe = source.marked(recipe)
     known = source.task(recipe)
     if known is not None:  # then what no run can do is refused before any data is loaded
         recipe = resolve_method(recipe, known)
-    material = source.load(recipe)
+    material = source.load(recipe if fresh else recipe.replace(model=without_weights(recipe.model)))
     for note in material.notes:
         notice(note)
     model, train, test = material.model, material.train, material.test
@@ -127,6 +139,8 @@ def make_problem(
     train = train.with_augment(_augmentation(source, recipe, train))
     if not found.channels_last:
         train, test = train.contiguous(), None if test is None else test.contiguous()
+    if recipe.freeze is not None:
+        freeze(model, recipe.freeze)
     check_optimizer(recipe, model, device.type)
     if recipe.fold_norm:
         Folding(model)  # refused where it cannot be
@@ -151,11 +165,13 @@ def make_problem(
 
 def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentation | None:
     """What training batches are augmented by: an object that was passed in, or what the recipe names."""
-    if recipe.augment == GIVEN:
-        return source.augment
-    own = parse_augment(str(recipe.augment))
+    own = as_augmentation(source.augment) if recipe.augment == GIVEN else parse_augment(str(recipe.augment))
+    if recipe.cases == "augmented" and mixes_targets(own):
+        raise InputError(
+            "cases 'augmented' cannot be mixed ones, which have two targets: leave mixup and cutmix out, or cases."
+        )
     leaves = tree_leaves(samples.clean(np.arange(1))[0])
-    if own is not None and any(tensor.ndim != 4 for tensor in leaves):
+    if needs_images(own) and any(tensor.ndim != 4 for tensor in leaves):
         raise InputError(
             f"augment {recipe.augment!r} needs images (N, channels, height, width), got "
             f"{', '.join(str(('N', *tensor.shape[1:])) for tensor in leaves)}: use none."
@@ -250,10 +266,12 @@ class Resolver:
         if key not in self._loaded:
             self._loaded[key] = load(recipe, self._data_dir, download=self._download)
         arrays = self._loaded[key]
-        place = (*key, recipe.model, recipe.width, recipe.task, repr(recipe.task_options))
+        place = (*key, recipe.model, recipe.width, recipe.freeze, recipe.task, repr(recipe.task_options))
         if place not in self._probed:
             material = replace(source, arrays=arrays).load(recipe)
             self._probed[place] = material, _probed(material, recipe, self._device)
+            if recipe.freeze is not None:
+                freeze(material.model, recipe.freeze)
         material, found = self._probed[place]
         if known is None:
             recipe = resolve_method(recipe, found.task)

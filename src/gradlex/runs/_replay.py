@@ -30,7 +30,15 @@ def replay_recipe(path: Path | str) -> Recipe:
             name: getattr(recipe, name)
             for name in (
                 *("dataset", "train_size", "test_fraction", "image_size", "augment", "task", "task_options"),
-                *("model", "width", "init_from", "batch_size", "steps_per_generation", "generations"),
+                *(
+                    "model",
+                    "width",
+                    "freeze",
+                    "init_from",
+                    "batch_size",
+                    "steps_per_generation",
+                    "generations",
+                ),
                 *(
                     "optimizer",
                     "optimizer_options",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gradlex._devices import native_bfloat16
-from gradlex.data import DatasetInfo, parse_augment
+from gradlex.data import DatasetInfo, needs_images, parse_augment
 from gradlex.errors import InputError
 from gradlex.population import optimizer_keywords
 from gradlex.recipe import GIVEN, Recipe
@@ -87,7 +87,7 @@ def resolve(recipe: Recipe, facts: Facts) -> Recipe:
             "use all."
         )
     for augmentation in recipe.vary.get("augment", ()):
-        if parse_augment(augmentation) is not None and not facts.images:
+        if needs_images(parse_augment(augmentation)) and not facts.images:
             raise InputError(f"vary augment {augmentation!r} needs images (N, channels, height, width).")
     augment = facts.dataset.augment if recipe.augment is None else recipe.augment
     if augment != GIVEN:

@@ -17,6 +17,7 @@ from gradlex.callbacks import Record, metrics_from, records_from
 from gradlex.data import Arrays, ArraySamples, Normalization, is_folder, load
 from gradlex.engine import Worker
 from gradlex.errors import InputError
+from gradlex.models import without_weights
 from gradlex.population import capture
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs._execution import find_device
@@ -129,7 +130,8 @@ def load_network(path: Path | str, *, ema: bool = False, device: str | None = "c
         raise InputError(
             f"{folder.path} kept no moving average: train with --ema 0.9 for one, or leave --ema out."
         )
-    model = build_model(recipe, tuple(data["input_shape"]), data["num_classes"])
+    untrained = recipe.replace(model=without_weights(recipe.model))
+    model = build_model(untrained, tuple(data["input_shape"]), data["num_classes"])
     name = "ema.safetensors" if ema else "model.safetensors"
     load_weights(model, folder.path / name)
     return model.eval().to(find_device(device))

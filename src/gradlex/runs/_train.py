@@ -53,7 +53,8 @@ def train(
         recipe: Every number of the run.
         test: Test samples, in the same form.
         clean: A second view of a Dataset that transforms its samples, for selection.
-        augment: A function (batch, stream) -> batch, gradlex.data.crop_flip(4) for example.
+        augment: A function (batch, stream) -> batch, gradlex.data.crop_flip(4) for example; a transform of
+            torchvision.transforms.v2; or a list of them.
         task: What is learnt: an object, or its name (default: classification).
         out: A run folder to write (default: nothing is written).
         resume: Continue a run that is in `out` where it stopped; start it if there is none.

@@ -126,13 +126,18 @@ class Classification:
             raise InputError(f"class_weights has {len(self.class_weights)} weights for {classes} classes.")
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross-entropy, with the weights of classes and smoothed labels where they are asked for."""
+        """Mean cross-entropy, with the weights of classes and smoothed labels where they are asked for.
+
+        Targets may be class probabilities, (samples, classes), as transforms that mix samples make them.
+        """
         weights = None
         if self.class_weights not in (None, "balanced"):
             weights = constant(tuple(self.class_weights), full(outputs).dtype, outputs.device)
         if not _one_output(outputs):
+            soft = targets.is_floating_point() and targets.shape == outputs.shape
+            labels = targets if soft else targets.long()
             return F.cross_entropy(
-                full(outputs), targets.long(), weight=weights, label_smoothing=self.label_smoothing
+                full(outputs), labels, weight=weights, label_smoothing=self.label_smoothing
             )
         scores = full(outputs).reshape(len(targets))
         wanted = targets.to(scores.dtype) * (1 - self.label_smoothing) + self.label_smoothing / 2
