@@ -30,6 +30,7 @@ class _Purpose(IntEnum):
     variation = 9
     held_out = 10
     case_augmentation = 11
+    validation = 12
 
 
 Purpose: TypeAlias = Literal[
@@ -45,6 +46,7 @@ Purpose: TypeAlias = Literal[
     "variation",
     "held_out",
     "case_augmentation",
+    "validation",
 ]
 
 

@@ -50,6 +50,8 @@ class Recipe:
     """Train on a stratified part of this many samples, the same for every seed (default: all)."""
     test_fraction: Annotated[float, Gt(0), Lt(1)] | None = None
     """Share of the samples kept for testing where the data has no test part (default: 0.2)."""
+    validation_fraction: Annotated[float, Gt(0), Lt(1)] | None = None
+    """Share of the training samples kept apart as a validation part, evaluated every generation (default: none)."""
     image_size: Count | None = None
     """Height and width that a folder's images are resized to (default: 32)."""
     augment: str | None = None
@@ -101,6 +103,10 @@ class Recipe:
     """Learning rate after the branch: continue (the schedule), constant, linear (held, then to 0), or cyclic."""
     tail_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the tail, as KEY=VALUE: factor=3 (continue), lr=0.05 (the others), hold=0.5, low=0.1 cycles=4."""
+    patience: Count | None = None
+    """Stop after this many generations without a better primary metric on the validation part (default: never)."""
+    keep: Literal["last", "best"] = "last"
+    """The final model: the last parent, or the best one on the validation part."""
     tail_mean: bool = False
     """The final model is the mean of the parents since the branch (with sgd this is SWA), batch norm recalibrated."""
     selection: str | Callable[..., Any] | None = None

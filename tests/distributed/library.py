@@ -27,6 +27,8 @@ RECIPE = Recipe(
     clip_norm=1.0,
     accumulate=2,
     schedule_options={"warmup": 1},
+    validation_fraction=0.2,
+    keep="best",
     precision="float32",
     threads=1,
 )

@@ -177,6 +177,9 @@ LATER = {
     "clip_norm": None,
     "accumulate": 1,
     "freeze": None,
+    "validation_fraction": None,
+    "patience": None,
+    "keep": "last",
 }
 
 
@@ -210,6 +213,9 @@ def test_later_fields_at_their_neutral_values_leave_the_names_that_runs_had_with
         {"clip_norm": 1.0},
         {"accumulate": 2},
         {"freeze": "layer1.*"},
+        {"validation_fraction": 0.1},
+        {"patience": 3},
+        {"keep": "best"},
     ],
     ids=str,
 )

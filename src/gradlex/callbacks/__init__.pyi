@@ -1,6 +1,8 @@
 from ._callback import Callback as Callback
 from ._callback import LiveRun as LiveRun
 from ._csv import CSV as CSV
+from ._early_stopping import EarlyStopping as EarlyStopping
+from ._early_stopping import best_generation as best_generation
 from ._logger import Logger as Logger
 from ._logger import numbers as numbers
 from ._logger import stored_loggers as stored_loggers

@@ -31,8 +31,10 @@ class Progress(Callback):
         """Say in one line what is trained, where and how."""
         self._total = run.recipe.require("generations")
         self._started, self._before = time.monotonic(), len(run.records)
-        evaluated = [record.metrics for record in run.records if record.metrics]
-        self._metric = _metrics(run, evaluated[-1]) if evaluated else ""
+        self._latest: dict[str, Metrics] = {}
+        for record in run.records:
+            self._latest |= record.metrics
+        self._metric = _metrics(run, self._latest)
         if self._notebook is None:
             self._console.print(headline(run), soft_wrap=True, style="bold")
         if self._console.is_terminal and self._notebook is None:
@@ -60,7 +62,8 @@ class Progress(Callback):
     def on_generation(self, run: LiveRun, record: Record) -> None:
         """Show one more generation."""
         done = record.generation + 1
-        self._metric = _metrics(run, record.metrics) if record.metrics else self._metric
+        self._latest |= record.metrics
+        self._metric = _metrics(run, self._latest)
         spent = time.monotonic() - self._started
         left = spent / (done - self._before) * (self._total - done)
         parts = (f"{done}/{self._total}", f"{left:.0f} s left", self._metric, describe(record))
@@ -69,7 +72,7 @@ class Progress(Callback):
             self._bar.update(self._task, completed=done, metric=self._metric, description=describe(record))
         elif self._notebook is not None:
             self._notebook(f"{headline(run)}\n{line}")
-        elif record.metrics or done in (1, self._total):
+        elif record.test or done in (1, self._total) or (record.metrics and not run.data["test_samples"]):
             self._console.print(line, soft_wrap=True)
 
     def on_end(self, run: LiveRun) -> None:
@@ -118,7 +121,7 @@ def format_metric(run: LiveRun, metrics: Metrics) -> str:
 
 
 def _metrics(run: LiveRun, metrics: Any) -> str:
-    words = {"test": "test", "ema": "average"}
+    words = {"validation": "validation", "test": "test", "ema": "average"}
     return ", ".join(
         f"{words[part]} {format_metric(run, metrics[part])}" for part in words if part in metrics
     )

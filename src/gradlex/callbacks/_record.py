@@ -47,12 +47,18 @@ class Record:
     settings: tuple[Mapping[str, Any], ...] = ()
     """Where candidates vary: what each was trained with (lr is a factor)."""
     metrics: Mapping[str, Metrics] = field(default_factory=dict)
-    """The task's metrics of the new parent on the test samples ("test"), and of the parents' moving average ("ema")."""
+    """The task's metrics of the new parent on the "test" and "validation" samples, and of the parents' moving average
+    on the test samples ("ema")."""
 
     @property
     def test(self) -> Metrics | None:
         """The metrics on the test samples, where this generation was evaluated."""
         return self.metrics.get("test")
+
+    @property
+    def validation(self) -> Metrics | None:
+        """The metrics on the validation samples, where there are any."""
+        return self.metrics.get("validation")
 
     @classmethod
     def of(

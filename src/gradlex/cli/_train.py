@@ -60,6 +60,7 @@ class Train:
             "dataset",
             "train_size",
             "test_fraction",
+            "validation_fraction",
             "image_size",
             "augment",
             "task",
@@ -85,6 +86,8 @@ class Train:
             "tail_options",
             "tail_mean",
             "steps_per_generation",
+            "patience",
+            "keep",
             "seed",
         ),
         "Selection": ("selection", "selection_options", "population", "cases", "held_out"),
@@ -333,7 +336,12 @@ def _summary(run: Run, path: Path) -> None:
     out = console()
     measures: list[dict[str, Any]] = result["measures"]
     metrics: Mapping[str, Mapping[str, float]] = result["metrics"]
-    words = {"test": "test", "ema": "average of parents, test", "train": "clean training samples"}
+    words = {
+        "test": "test",
+        "ema": "average of parents, test",
+        "validation": "validation",
+        "train": "clean training samples",
+    }
     for part, title in words.items():
         if part in metrics:
             out.print(f"{title}: {metric_words(metrics[part], measures)}", style="bold", soft_wrap=True)

@@ -175,6 +175,9 @@ NEUTRAL: Mapping[str, Any] = {
     "clip_norm": None,
     "accumulate": 1,
     "freeze": None,
+    "validation_fraction": None,
+    "patience": None,
+    "keep": "last",
     # Options of a task or a selection, which were fields in 0.1.0; any other is neutral where it is None.
     "case_error": "correct",
     "on_all_fail": None,

@@ -46,6 +46,8 @@ from gradlex.runs._stored_run import parse_records, stored_result, stored_run
 from gradlex.runs._weights import load_weights, read_weights
 
 _Found = TypeVar("_Found")
+BEST = "best"
+"""The slot of the weights that `keep="best"` keeps."""
 WEIGHTS = ("model.safetensors", "ema.safetensors")
 
 
@@ -226,8 +228,9 @@ class Journal(Callback):
         for record in self.records:
             self._append(record)
         self._seconds_before = progress["seconds"]
-        # The mean of a tail and the like begin at the branch; only a moving average goes back to the start.
-        slots = {} if recipe.ema is None else {"ema": parent.slots["ema"]}
+        # The mean of a tail and the like begin at the branch; a moving average and the best go back to the start.
+        kept = (("ema", recipe.ema is not None), (BEST, recipe.keep == "best"))
+        slots = {name: parent.slots[name] for name, wanted in kept if wanted}
         parent = replace(parent, slots=slots, memory={})
         self._save(parent)
         return parent

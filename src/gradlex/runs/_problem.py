@@ -34,7 +34,14 @@ from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import FUNCTIONS, GIVEN, Recipe
 from gradlex.runs._execution import Execution
 from gradlex.runs._probe import Probe, check_takes, probe
-from gradlex.runs._resolve import Facts, bound_selection, held_out_samples, resolve, resolve_method
+from gradlex.runs._resolve import (
+    Facts,
+    bound_selection,
+    held_out_samples,
+    resolve,
+    resolve_method,
+    validation_samples,
+)
 from gradlex.runs._source import Material, Named, Source
 from gradlex.runs._weights import load_weights
 from gradlex.selection import Selection
@@ -54,6 +61,8 @@ class Problem:
     cases: Samples
     """What selection looks at: the training samples, or a part that is held out from them."""
     test: Samples | None
+    validation: Samples | None
+    """What early stopping and the choice of the final model look at; never trained on."""
     task: Task
     select: Selection
     steps: Steps
@@ -66,25 +75,23 @@ class Problem:
     def to(self, device: torch.device) -> Problem:
         """The same problem on a device, for one process; what is held out of the samples is not copied again."""
         train = self.train.to(device)
-        if self.cases is self.train:
-            cases = train
-        elif (
-            isinstance(train, Subset)
-            and isinstance(self.train, Subset)
-            and isinstance(self.cases, Subset)
-            and self.cases.samples is self.train.samples
-        ):
-            cases = Subset(train.samples, self.cases.indices)
-        else:
-            cases = self.cases.to(device)
         return replace(
             self,
             model=self.model.to(device),
             train=train,
-            cases=cases,
+            cases=train if self.cases is self.train else self._beside(self.cases, train, device),
             test=None if self.test is None else self.test.to(device),
+            validation=None if self.validation is None else self._beside(self.validation, train, device),
             device=device,
         )
+
+    def _beside(self, part: Samples, train: Samples, device: torch.device) -> Samples:
+        """A part on the device; one of the training samples' arrays shares them there."""
+        own = self.train
+        if isinstance(part, Subset) and isinstance(own, Subset) and part.samples is own.samples:
+            assert isinstance(train, Subset)
+            return Subset(train.samples, part.indices)
+        return part.to(device)
 
     def with_recipe(self, recipe: Recipe) -> Problem:
         """The problem with another process's recipe, which goes before this one's."""
@@ -146,18 +153,27 @@ def make_problem(
         Folding(model)  # refused where it cannot be
     if recipe.init_from is not None and fresh:
         load_weights(model, Path(recipe.init_from))
-    train, cases = _held_out(train.with_check(_Check(task, found.outputs)), recipe)
+    check = _Check(task, found.outputs)
+    train, cases, validation = _split(train.with_check(check), recipe)
+    if material.validation is not None:
+        own = material.validation if found.channels_last else material.validation.contiguous()
+        validation = own.with_check(check)
     return Problem(
         recipe=recipe,
         model=model.cpu(),
         train=train,
         cases=cases,
-        test=None if test is None else test.with_check(_Check(task, found.outputs)),
+        test=None if test is None else test.with_check(check),
+        validation=validation,
         task=task,
         select=select,
         steps=(*steps_of(recipe), *steps),
         engine=engine,
-        data={**material.data, "task": learnt(task)},
+        data={
+            **material.data,
+            "validation_samples": 0 if validation is None else len(validation),
+            "task": learnt(task),
+        },
         normalization=material.normalization,
         device=device,
     )
@@ -179,20 +195,36 @@ def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentat
     return own
 
 
-def _held_out(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples]:
-    """The samples to train on, and the cases to select on, which may be a part that is never trained on."""
-    held = case_samples(recipe, len(samples))
-    if held is None:
-        return samples, samples
-    return Subset(samples, np.setdiff1d(np.arange(len(samples)), held)), Subset(samples, held)
+def _split(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples, Samples | None]:
+    """The samples to train on, the cases to select on, and the validation part; the last two may be held out."""
+    every = np.arange(len(samples))
+    validation, cases = validation_numbers(recipe, len(samples)), case_samples(recipe, len(samples))
+    if cases is None:
+        return samples, samples, None
+    held = held_out_samples(recipe, len(samples) - len(validation)) > 0
+    train = np.setdiff1d(every, np.concatenate([validation, cases]) if held else validation)
+    trained = Subset(samples, train)
+    return (
+        trained,
+        Subset(samples, cases) if held else trained,
+        Subset(samples, validation) if len(validation) else None,
+    )
+
+
+def validation_numbers(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp]:
+    """Which of the data's training samples are the validation part, by their numbers."""
+    order = stream(recipe.seed, "validation").permutation(num_samples)
+    return np.sort(order[: validation_samples(recipe, num_samples)])
 
 
 def case_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp] | None:
-    """Which of the data's training samples the held-out cases are, by their numbers; None where all are cases."""
-    held = held_out_samples(recipe, num_samples)
+    """Which of the data's training samples the cases are, by their numbers; None where all are."""
+    validation = validation_numbers(recipe, num_samples)
+    left = np.setdiff1d(np.arange(num_samples), validation)
+    held = held_out_samples(recipe, len(left))
     if held == 0:
-        return None
-    return np.sort(stream(recipe.seed, "held_out").permutation(num_samples)[:held])
+        return left if len(validation) else None
+    return left[np.sort(stream(recipe.seed, "held_out").permutation(len(left))[:held])]
 
 
 @dataclass(frozen=True)
@@ -207,19 +239,21 @@ class _Check:
 
 
 def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
-    """Show the model samples of the training part, and of the test part where those look different."""
-    model = material.model.to(device)
+    """Show the model samples of the training part, and of the others where those look different."""
+    model, others = material.model.to(device), {"test": material.test, "validation": material.validation}
     with seeded(torch_seed(recipe.seed, "initialisation", index=1), device):  # lazy layers take their weights
         found = probe(model, material.train, material.task, device)
-        if material.test is not None:
-            if material.test.targets is not None:
-                found.task.check(None, material.test.targets, found.outputs)
+        for name, samples in others.items():
+            if samples is None:
+                continue
+            if samples.targets is not None:
+                found.task.check(None, samples.targets, found.outputs)
             shapes = [
                 [(tensor.shape, tensor.dtype) for tensor in tree_leaves(part.clean(np.arange(1))[0])]
-                for part in (material.train, material.test)
+                for part in (material.train, samples)
             ]
             if shapes[0] != shapes[1]:
-                check_takes(model, material.test, "test samples", device)
+                check_takes(model, samples, f"{name} samples", device)
     return found
 
 
@@ -235,6 +269,7 @@ def _facts(material: Material, found: Probe, device: torch.device, workers: int 
         workers=workers,
         images=all(tensor.ndim == 4 for tensor in tree_leaves(material.train.clean(np.arange(1))[0])),
         transforms=material.train.targets is None,
+        validation=material.validation is not None,
     )
 
 
@@ -277,7 +312,7 @@ class Resolver:
             recipe = resolve_method(recipe, found.task)
             bound_selection(recipe)
         if recipe.promotion_cases is not None:  # few samples have no more cases
-            samples = len(arrays.y_train)
+            samples = len(arrays.y_train) - validation_samples(recipe, len(arrays.y_train))
             cases = min(recipe.promotion_cases, held_out_samples(recipe, samples) or samples)
             recipe = recipe.replace(promotion_cases=cases)
         resolved = resolve(recipe.replace(**material.fields), _facts(material, found, self._device))

@@ -29,7 +29,8 @@ def replay_recipe(path: Path | str) -> Recipe:
         **{
             name: getattr(recipe, name)
             for name in (
-                *("dataset", "train_size", "test_fraction", "image_size", "augment", "task", "task_options"),
+                *("dataset", "train_size", "test_fraction", "validation_fraction", "image_size", "augment"),
+                *("task", "task_options"),
                 *(
                     "model",
                     "width",

@@ -35,6 +35,8 @@ class Facts:
     """Whether the samples are images, which can be cropped and flipped."""
     transforms: bool = False
     """Whether the samples may be augmented by their Dataset."""
+    validation: bool = False
+    """Whether there are validation samples beside the training samples."""
 
 
 def resolve_method(recipe: Recipe, task: Task) -> Recipe:
@@ -49,6 +51,8 @@ def resolve_method(recipe: Recipe, task: Task) -> Recipe:
         optimizer_keywords(recipe.replace(weight_decay=decay))
     if recipe.tail_mean and recipe.branch_at == 0:
         raise InputError("tail_mean averages the parents since the branch: set branch_at, 0.75 for example.")
+    if recipe.tail_mean and recipe.keep == "best":
+        raise InputError("tail_mean and keep 'best' each say what the final model is: leave one of them out.")
     if recipe.outer_nesterov and recipe.outer_momentum == 0:
         raise InputError(
             "outer_nesterov is a form of the outer momentum, which is 0: set outer_momentum, or leave it out."
@@ -71,12 +75,12 @@ def resolve(recipe: Recipe, facts: Facts) -> Recipe:
     population = recipe.require("population")
     if recipe.cases == "held-out":
         recipe = recipe.replace(held_out=recipe.held_out or _HELD_OUT)
-    held = held_out_samples(recipe, facts.num_samples)
-    samples, cases = facts.num_samples - held, held or facts.num_samples
+    _check_validation(recipe, facts)
+    left = facts.num_samples - validation_samples(recipe, facts.num_samples)
+    held = held_out_samples(recipe, left)
+    samples, cases = left - held, held or left
     if recipe.held_out is not None and held == 0:
-        raise InputError(
-            f"held_out {recipe.held_out:g} of {facts.num_samples} samples leaves no case: give more."
-        )
+        raise InputError(f"held_out {recipe.held_out:g} of {left} samples leaves no case: give more.")
     if population > samples // 2:
         raise InputError(
             f"population {population} is more than half of the {samples} samples: each candidate needs at least two."
@@ -120,6 +124,27 @@ def resolve(recipe: Recipe, facts: Facts) -> Recipe:
     for generation in range(recipe.require("generations")):  # a schedule of the user's may answer anything
         recipe.lr_at(generation)
     return recipe
+
+
+def _check_validation(recipe: Recipe, facts: Facts) -> None:
+    """Refuse a validation part without a sample, and what decides by one where there is none."""
+    fraction = recipe.validation_fraction
+    if fraction is not None and validation_samples(recipe, facts.num_samples) == 0:
+        raise InputError(
+            f"validation_fraction {fraction:g} of {facts.num_samples} samples leaves none to validate on: give more."
+        )
+    if fraction is None and not facts.validation:
+        for name, value in (("patience", recipe.patience), ("keep", recipe.keep)):
+            if value not in (None, "last"):
+                raise InputError(
+                    f"{name} {value} looks at a validation part, and there is none: set validation_fraction, 0.1 for "
+                    "example, or give gradlex.train validation=."
+                )
+
+
+def validation_samples(recipe: Recipe, num_samples: int) -> int:
+    """How many of the training samples are the validation part."""
+    return round((recipe.validation_fraction or 0) * num_samples)
 
 
 def held_out_samples(recipe: Recipe, num_samples: int) -> int:

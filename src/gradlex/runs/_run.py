@@ -49,6 +49,12 @@ class Run:
         return found
 
     @property
+    def validation(self) -> Metrics | None:
+        """The final metrics on the validation samples; None without any."""
+        found: Metrics | None = self.result["metrics"].get("validation")
+        return found
+
+    @property
     def train(self) -> Metrics:
         """The final metrics on the training samples, un-augmented."""
         found: Metrics = self.result["metrics"]["train"]
@@ -59,7 +65,7 @@ class Run:
         result, recipe = self.result, self.recipe
         metrics = {
             f"{part} {measure.name}": _shown(result["metrics"][part].get(measure.name), measure)
-            for part in ("test", "train", "ema")
+            for part in ("test", "validation", "train", "ema")
             if part in result["metrics"]
             for measure in self.measures
         }

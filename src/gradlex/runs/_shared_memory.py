@@ -58,8 +58,10 @@ def share_copy(problem: Problem) -> None:
 
 def _arrays(problem: Problem) -> dict[str, ArraySamples]:
     """The problem's samples that lie in memory, each once; held-out cases are a part of the training samples."""
-    parts = {"train": problem.train, "test": problem.test}
+    parts = {"train": problem.train, "test": problem.test, "validation": problem.validation}
     whole = {name: part.samples if isinstance(part, Subset) else part for name, part in parts.items()}
+    if whole["validation"] is whole["train"]:
+        del whole["validation"]
     return {name: part for name, part in whole.items() if isinstance(part, ArraySamples)}
 
 

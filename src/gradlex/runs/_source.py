@@ -49,6 +49,8 @@ class Material:
     task: Task
     train: Samples
     test: Samples | None
+    validation: Samples | None = None
+    """Where the source itself has some; otherwise the recipe may take a part of the training samples."""
     data: dict[str, Any]
     """What recipe.json says of the data: fingerprint, sizes, classes, normalization."""
     normalization: Normalization | None
@@ -152,6 +154,7 @@ class Given:
     model: nn.Module
     data: Any
     test: Any = None
+    validation: Any = None
     clean: Any = None
     augment: Augmentation | None = None
     own_task: Task | str | None = None
@@ -171,6 +174,11 @@ class Given:
                 raise InputError(
                     f"{name} belongs to data by name, got {getattr(recipe, name)}: pass exactly the samples to use."
                 )
+        if self.validation is not None and recipe.validation_fraction is not None:
+            raise InputError(
+                f"the validation part is given twice: as validation= and as validation_fraction "
+                f"{recipe.validation_fraction} in the recipe."
+            )
         if recipe.width != 1.0:
             raise InputError(
                 f"width belongs to a model by name, got {recipe.width}: pass exactly the model to use."
@@ -200,7 +208,11 @@ class Given:
     def load(self, recipe: Recipe) -> Material:
         """Check and combine what was passed in."""
         train, normalization = make_samples(self.data, clean=self.clean, augment=self.augment)
-        test = None if self.test is None else make_samples(self.test, normalization=normalization)[0]
+        test, validation = (
+            None if part is None else make_samples(part, normalization=normalization)[0]
+            for part in (self.test, self.validation)
+        )
+        parts = (self.data, self.test, *(() if self.validation is None else (self.validation,)))
         first = np.arange(min(_FIRST, len(train)))  # of a Dataset, whose targets are not all known
         targets = train.clean(first)[1] if train.targets is None else train.targets
         task, fields = _fitting(self.task(recipe), recipe, targets)
@@ -210,8 +222,9 @@ class Given:
             fields=fields,
             train=train,
             test=test,
+            validation=validation,
             data={
-                "fingerprint": fingerprint(self.data, self.test),
+                "fingerprint": fingerprint(*parts),
                 "train_samples": len(train),
                 "test_samples": 0 if test is None else len(test),
                 "normalization": None if normalization is None else asdict(normalization),

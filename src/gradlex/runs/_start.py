@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from gradlex._version import __version__
-from gradlex.callbacks import Callback, LiveRun, Record
+from gradlex.callbacks import Callback, EarlyStopping, LiveRun, Record, best_generation
 from gradlex.engine import PopulationEngine, Worker, recalibrated
 from gradlex.errors import BusyError, InputError, InterruptedRun, failing_as
 from gradlex.evolve import evolve
-from gradlex.population import Parent, Step, settings_of
+from gradlex.population import Parent, State, Step, copy, settings_of
 from gradlex.recipe import Recipe
 from gradlex.runs._execution import Execution, find_device
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._interrupts import Interrupts
-from gradlex.runs._journal import Journal
+from gradlex.runs._journal import BEST, Journal
 from gradlex.runs._launch import choose_processes, members
 from gradlex.runs._member import Member, launched, leading
 from gradlex.runs._predictions import PREDICTIONS, PredictionRecorder, predictions_bytes
@@ -98,6 +98,9 @@ def start(
             if folder is None:
                 raise InputError("begin_with needs a run folder, into which it copies the records: give out.")
             check_beginning(problem.recipe, problem.data, RunFolder(execution.begin_with))
+        for callback in callbacks:
+            if isinstance(callback, EarlyStopping):
+                callback.check(problem.data)
         execution.check_kept(problem.recipe.require("generations"))
         processes = choose_processes(workers, problem, notice)
         interrupts = stack.enter_context(Interrupts(handle=handle_signals))
@@ -109,7 +112,10 @@ def start(
             folder.check_free(resume=resume)
         how = execution.described(processes)
         journal = None if folder is None else Journal(member.problem, folder, how=how, notice=notice)
-        return _Session(member, execution, interrupts, journal, callbacks, notice).run(resume=resume)
+        patience = member.problem.recipe.patience
+        stopping = () if patience is None else (EarlyStopping(patience),)
+        watching = (*callbacks, *stopping)
+        return _Session(member, execution, interrupts, journal, watching, notice).run(resume=resume)
 
 
 def follow(execution: Execution, member: Member) -> None:
@@ -195,9 +201,11 @@ class _Session:
         for generation in evolve(live.parent, engine, problem.select, recipe):
             varies = recipe.vary and live.parent.generation >= recipe.branch
             settings = settings_of(recipe, live.parent) if varies else []
-            live.parent = generation.parent
+            best, live.parent = live.parent.slots.get(BEST), generation.parent
             metrics = self._metrics(worker, live.parent) if self._team.leads else {}
             live.records.append(Record.of(generation, recipe, metrics, [each.plain() for each in settings]))
+            if recipe.keep == "best":
+                live.parent = live.parent.with_slot(BEST, self._better(live, best))
             for callback in self._callbacks:
                 self._call(callback, "on_generation", live, live.records[-1])
             if self._journal is not None and live.stopped:
@@ -213,14 +221,26 @@ class _Session:
                 )
 
     def _metrics(self, worker: Worker, parent: Parent) -> dict[str, dict[str, float]]:
-        """The metrics on the test samples, where they are due and there are any."""
-        test, total = self._problem.test, self._problem.recipe.require("generations")
+        """The metrics on the validation samples, and on the test samples where they are due.
+
+        What decides must not depend on how often a run is evaluated: the validation part is so in every generation.
+        """
+        recipe, test, validation = self._problem.recipe, self._problem.test, self._problem.validation
+        total = recipe.require("generations")
+        found = {} if validation is None else {"validation": worker.evaluate(parent.state, validation)}
         if test is None or not self._execution.evaluates(parent.generation, total):
-            return {}
-        return _evaluated(worker, self._final(worker, parent) if parent.generation == total else parent, test)
+            return found
+        ends = parent.generation == total and recipe.keep == "last"
+        return found | _evaluated(worker, self._final(worker, parent) if ends else parent, test)
+
+    def _better(self, live: LiveRun, best: State | None) -> State:
+        """The weights of the best generation so far by the validation part: on every process, what the leader finds."""
+        found = self._team.leads and best_generation(live.records, live.measures[0])
+        is_last = self._team.from_leader(found == live.records[-1].generation)
+        return copy(live.parent.state) if best is None or is_last else best
 
     def _final(self, worker: Worker, parent: Parent) -> Parent:
-        """The parent as it is returned: the mean of the tail, recalibrated, where the recipe says so.
+        """The parent as it is returned: the mean of the tail, or the best, recalibrated, where the recipe says so.
 
         A checkpoint keeps the parent itself, from which a longer run would continue.
         """
@@ -231,6 +251,8 @@ class _Session:
 
     def _recalibrated(self, worker: Worker, parent: Parent) -> Parent:
         count, index = self._problem.recipe.recalibrate_final, 1
+        if BEST in parent.slots:
+            parent = replace(parent, state=parent.slots[BEST])
         if "tail" in parent.slots:
             parent = replace(parent, state=parent.slots["tail"])
         if count == 0 or parent.generation == 0:
@@ -251,9 +273,13 @@ class _Session:
         problem, journal = self._problem, self._journal
         if journal is not None and journal.finished is not None:
             return journal.finished
-        last = live.records[-1].metrics if live.records else {}
-        if live.stopped and problem.test is not None and (not last or problem.recipe.recalibrate_final):
-            last = _evaluated(worker, final, problem.test)
+        last = dict(live.records[-1].metrics) if live.records else {}
+        shown = final.state is live.parent.state  # it is the last parent as it was
+        early = live.stopped or problem.recipe.keep == "best"
+        if problem.test is not None and early and not (shown and "test" in last):
+            last |= _evaluated(worker, final, problem.test)
+        if problem.validation is not None and not (shown and "validation" in last):
+            last["validation"] = worker.evaluate(final.state, problem.validation)
         parts = {"train": problem.train, "test": problem.test}
         answers = {part: PredictionRecorder(task=problem.task) for part in parts if parts[part] is not None}
         metrics = {**last, "train": worker.evaluate(final.state, problem.train, answers["train"])}
@@ -262,6 +288,7 @@ class _Session:
             "measures": [asdict(measure) for measure in problem.task.measures],
             "generations": final.generation,
             "stopped": live.stopped,
+            **self._kept(live),
             "samples_trained": sum(
                 problem.recipe.samples_at(each, len(problem.train)) for each in range(final.generation)
             ),
@@ -280,6 +307,12 @@ class _Session:
             worker.evaluate(final.state, problem.test, answers["test"])
         files[PREDICTIONS] = predictions_bytes(answers)
         return journal.finish(files, result)
+
+    def _kept(self, live: LiveRun) -> dict[str, Any]:
+        """Which generation's parent the final model is, where that is not the last one's."""
+        if self._problem.recipe.keep == "last":
+            return {}
+        return {"best_generation": best_generation(live.records, live.measures[0])}
 
     @contextmanager
     def _watched(self, live: LiveRun) -> Iterator[None]:

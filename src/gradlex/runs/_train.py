@@ -28,6 +28,7 @@ def train(
     recipe: Recipe | None = None,
     *,
     test: Any = None,
+    validation: Any = None,
     clean: Any = None,
     augment: Augmentation | None = None,
     task: Task | str | None = None,
@@ -52,6 +53,8 @@ def train(
             Float arrays reach the model as they are, bytes are normalized by their channel statistics.
         recipe: Every number of the run.
         test: Test samples, in the same form.
+        validation: Validation samples, in the same form, evaluated every generation; `Recipe(patience=...)` and
+            `Recipe(keep="best")` look at them. Or take a part of the training samples: `validation_fraction`.
         clean: A second view of a Dataset that transforms its samples, for selection.
         augment: A function (batch, stream) -> batch, gradlex.data.crop_flip(4) for example; a transform of
             torchvision.transforms.v2; or a list of them.
@@ -86,7 +89,15 @@ def train(
     )
     shown = [Progress()] if (interactive() if progress is None else progress) else []
     return start(
-        Given(model=model, data=data, test=test, clean=clean, augment=augment, own_task=task),
+        Given(
+            model=model,
+            data=data,
+            test=test,
+            validation=validation,
+            clean=clean,
+            augment=augment,
+            own_task=task,
+        ),
         Recipe() if recipe is None else recipe,
         execution,
         out=out,
