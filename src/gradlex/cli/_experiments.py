@@ -32,7 +32,7 @@ class Changes:
 
     methods: tuple[str, ...] = ()
     """Of sgd, sgd-matched, sgd-matched-5e-4, random, tournament, lexicase, average, average-outer-0.5, expected,
-    expected-outer-0.5, survivors, lexicase-survive, epsilon-lexicase, batch-lexicase, swa, branched-average,
+    expected-outer-0.5, survivors, lexicase-survive, epsilon-lexicase, batch-lexicase, swa, sgd-best, branched-average,
     branched-expected, branched-lexicase, branched-random, varied-lexicase, varied-truncation, varied-random
     (default: those of the experiment)."""
     populations: tuple[int, ...] = ()

@@ -23,6 +23,7 @@ from gradlex.experiments._methods import (
     POPULATION,
     check_options,
     method_recipe,
+    tried,
 )
 from gradlex.models import MODELS
 from gradlex.recipe import Momentum, Recipe
@@ -119,15 +120,17 @@ class Grid:
         ):
             for population, momentum in self._populations(method):
                 recipe = self._recipe(method, dataset, model, population, momentum, seed)
-                found.setdefault(repr(recipe), Cell(method=method, recipe=recipe))
+                for each in tried(method, recipe, population):
+                    found.setdefault(repr(each), Cell(method=method, recipe=each))
         return list(found.values())
 
     def _populations(self, method: str) -> list[tuple[int, Momentum]]:
-        """SGD has neither, but its compute-matched form trains on as many samples as each population."""
+        """SGD has neither, but its compute-matched form and its separate runs go by each population's size."""
         both = list(product(self.populations, self.momenta))
         if not METHODS[method].is_sgd:
             return both
-        return [(p, self.momenta[0]) for p in self.populations] if METHODS[method].matched else both[:1]
+        sized = METHODS[method].matched or METHODS[method].tries
+        return [(p, self.momenta[0]) for p in self.populations] if sized else both[:1]
 
     def _recipe(
         self, method: str, dataset: str, model: str, population: int, momentum: Momentum, seed: int

@@ -28,6 +28,9 @@ class Method:
     """SGD for as many epochs as the populations have generations, so that both train on as many samples."""
     equal: bool = False
     """A population, or SWA, that trains on as many samples as plain SGD: as many generations as it has epochs."""
+    tries: bool = False
+    """As many separate runs as a population has candidates, each with a share of the samples and a setting of its own;
+    the validation part picks the best: what a person would do instead."""
     offered: bool = True
     """Whether the command lists it; the others stay known because stored results name them."""
 
@@ -65,6 +68,10 @@ class Method:
         own |= {"cases", "held_out"} if self.evaluates_cases else set()
         return frozenset(own)
 
+
+_TRIED = {"lr": (1.0, 0.5, 2.0), "weight_decay": (5e-4, 2e-4, 1e-3, 1e-4)}
+"""Factors of the learning rate and weight decays that separate runs take in turn: twelve different settings."""
+_VALIDATION = 0.1
 
 _SURVIVE = {"selection": "lexicase", "selection_options": {"on_all_fail": "survive"}}
 _LOSSES = {"task_options": {"case_error": "loss"}}
@@ -122,6 +129,9 @@ _METHODS = (
         changes={"selection": "batch-lexicase", **_LOSSES},
     ),
     Method(name="swa", title="SWA", changes={"selection": "sgd", **_BRANCHED}, equal=True),
+    Method(
+        name="sgd-best", title="best of p SGD runs", changes={"selection": "sgd"}, equal=True, tries=True
+    ),
     Method(name="branched-average", title="branched average", changes={**_AVERAGE, **_BRANCHED}, equal=True),
     Method(
         name="branched-expected",
@@ -203,3 +213,18 @@ def method_recipe(name: str, base: Recipe, *, epochs: int) -> Recipe:
     once = method.equal or (method.is_sgd and not method.matched)
     factor = 1 if once else (base.population or POPULATION) + 1
     return base.replace(**changes, generations=epochs * factor)
+
+
+def tried(name: str, recipe: Recipe, population: int) -> list[Recipe]:
+    """The runs that a method's recipe stands for: itself, or one for each setting that is tried."""
+    if not METHODS[name].tries:
+        return [recipe]
+    return [
+        recipe.replace(
+            generations=max(1, recipe.require("generations") // population),
+            lr=recipe.lr * _TRIED["lr"][index % len(_TRIED["lr"])],
+            weight_decay=_TRIED["weight_decay"][index % len(_TRIED["weight_decay"])],
+            validation_fraction=recipe.validation_fraction or _VALIDATION,
+        )
+        for index in range(population)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
 from typing import get_args
 
@@ -130,6 +130,7 @@ def gather(plan: Plan) -> Evidence:
             missing.append(_Missing(column=column, planned=planned, run=run))
         else:
             finished.append((column, outcome(run)))
+    finished = _whole(finished, missing)
     failed = Counter(each.column for each in missing if each.planned.failure is not None)
     return Evidence(
         plan=plan,
@@ -137,6 +138,16 @@ def gather(plan: Plan) -> Evidence:
         missing=_missing_lines(found, missing),
         failed=failed,
     )
+
+
+def _whole(
+    finished: list[tuple[Column, Outcome]], missing: Sequence[_Missing]
+) -> list[tuple[Column, Outcome]]:
+    """Without separate runs of which some are missing: the best of a part is not the best."""
+    open_ = {
+        (each.column, each.planned.recipe.seed) for each in missing if METHODS[each.planned.method].tries
+    }
+    return [(column, run) for column, run in finished if (column, run.recipe.seed) not in open_]
 
 
 def arm_order(arm: Arm) -> tuple[int, int, int]:
@@ -188,12 +199,33 @@ def _arms(experiment: str, finished: Sequence[tuple[Column, Outcome]]) -> tuple[
             )
         seeds = runs.setdefault(column, {})
         seed = run.recipe.seed
+        if METHODS[column.method].tries:
+            seeds[seed] = _better(seeds.get(seed), run)
+            continue
         if seed in seeds:
             raise InputError(
                 f"{run.path} and {seeds[seed].path} are both {column.title}, seed {seed}. {cure}"
             )
         seeds[seed] = run
     return tuple(Arm(**vars(column), runs=dict(sorted(seeds.items()))) for column, seeds in runs.items())
+
+
+def _better(before: Outcome | None, run: Outcome) -> Outcome:
+    """Of separate runs the best on the validation part, with the cost of all."""
+    if run.validation is None:
+        raise InputError(f"{run.path} has no validation {run.measure.name}, by which the best run is picked.")
+    if before is None:
+        return run
+    sign = 1 if run.measure.higher_is_better else -1
+    best = run if sign * run.validation > sign * (before.validation or 0.0) else before
+    memory = [each.peak_memory for each in (before, run) if each.peak_memory is not None]
+    return replace(
+        best,
+        samples_trained=before.samples_trained + run.samples_trained,
+        cases_evaluated=before.cases_evaluated + run.cases_evaluated,
+        seconds=before.seconds + run.seconds,
+        peak_memory=max(memory, default=None),
+    )
 
 
 # Columns: the place of a run in the tables follows from its recipe, finished or not.
@@ -219,7 +251,7 @@ def _varied(runs: Sequence[Planned]) -> tuple[bool, bool]:
     for planned in runs:
         recipe, method = planned.recipe, METHODS[planned.method]
         place = (recipe.dataset, recipe.model, recipe.width)
-        if method.matched:  # its epochs tell which population it matches
+        if method.matched or method.tries:  # its epochs tell which population it matches
             sizes.setdefault((*place, method.name), set()).add(recipe.generations)
         elif not method.is_sgd:
             sizes.setdefault(place, set()).add(recipe.population)
@@ -246,7 +278,7 @@ def _spellings() -> dict[str, str]:
 def _title(experiment: str, method: str, recipe: Recipe, varied: tuple[bool, bool]) -> str:
     """The method, with the population and the momentum where these vary."""
     title = METHODS[method].title
-    if METHODS[method].matched and varied[0]:
+    if (METHODS[method].matched or METHODS[method].tries) and varied[0]:
         return f"{title}, {recipe.generations} epochs"
     if METHODS[method].is_sgd or not any(varied):
         return title
@@ -271,7 +303,7 @@ def _missing_lines(columns: Sequence[Column], missing: Sequence[_Missing]) -> tu
         idle = [each for each in found if each.run is None and each.planned.failure is None]
         parts = [_progress(each) for each in found if each not in idle]
         if idle:
-            seeds = [each.planned.recipe.seed for each in idle]
+            seeds = list(dict.fromkeys(each.planned.recipe.seed for each in idle))
             parts.append(f"seed{'s' if len(seeds) > 1 else ''} {listed(seeds)} not started")
         where = f", {column.setting}" if several else ""
         runs = number_of(planned, "run")

@@ -36,6 +36,8 @@ class Outcome:
     """The primary measure on the test samples after the last generation."""
     train: float | None
     """The same on the clean training samples, where it was computed."""
+    validation: float | None
+    """The same on the validation samples, where there are any."""
     curve: Mapping[int, float]
     """The same on the test samples, by samples trained until then."""
     generations: int
@@ -98,6 +100,7 @@ def outcome(run: StoredRun) -> Outcome:
         measure=measure,
         test=test,
         train=_value(path, "train", metrics.get("train"), measure),
+        validation=_value(path, "validation", metrics.get("validation"), measure),
         curve=curve or {result["samples_trained"]: test},
         fingerprint=data["fingerprint"],
         train_samples=data["train_samples"],
