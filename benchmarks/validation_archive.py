@@ -1,7 +1,7 @@
 """Make an archive for developing a method: some training images, and others in the place of the test images.
 
     python benchmarks/validation_archive.py cifar10.npz dev.npz --train 5000 --validation 5000
-    python benchmarks/validation_archive.py cifar10.npz dev16.npz --half      # images of half the side: four times as fast
+    python benchmarks/validation_archive.py cifar10.npz dev16.npz --half      # half the side, four times as fast
 
 The test images of the first archive are not in the second one, so nothing can be tuned on them.
 """
@@ -22,7 +22,9 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--train", type=int, default=5_000)
     parser.add_argument("--validation", type=int, default=5_000)
-    parser.add_argument("--half", action="store_true", help="halve height and width, by the mean of 2 x 2 pixels")
+    parser.add_argument(
+        "--half", action="store_true", help="halve height and width, by the mean of 2 x 2 pixels"
+    )
     asked = parser.parse_args()
     with np.load(asked.archive) as archive:
         x, y = archive["x_train"], archive["y_train"]

@@ -129,9 +129,7 @@ _METHODS = (
         changes={"selection": "batch-lexicase", **_LOSSES},
     ),
     Method(name="swa", title="SWA", changes={"selection": "sgd", **_BRANCHED}, equal=True),
-    Method(
-        name="sgd-best", title="best of p SGD runs", changes={"selection": "sgd"}, equal=True, tries=True
-    ),
+    Method(name="sgd-best", title="best of p SGD runs", changes={"selection": "sgd"}, equal=True, tries=True),
     Method(name="branched-average", title="branched average", changes={**_AVERAGE, **_BRANCHED}, equal=True),
     Method(
         name="branched-expected",
