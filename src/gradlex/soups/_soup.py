@@ -218,29 +218,29 @@ class _Kitchen:
 
     def cook(self, methods: Sequence[str], cases: Cases | None) -> Soup:
         """Evaluate the checkpoints, let each method choose, evaluate what it chose."""
-        singles = [
-            self._evaluated(self._state(_one(self._checkpoints, place)))
-            for place in range(len(self._checkpoints))
-        ]
+        everyone = range(len(self._checkpoints))
+        singles = [self._evaluated(_one(self._checkpoints, place)) for place in everyone]
         errors = np.stack([each.errors for each in singles])
         if cases is not None:
             cases = cases.subset_by(lambda: errors)
             cases.resolve(errors.shape[1])  # refused before anything is mixed
-        known = {tuple(_one(self._checkpoints, place)): each for place, each in enumerate(singles)}
+        known = {tuple(_one(self._checkpoints, place)): each.errors for place, each in enumerate(singles)}
 
-        def evaluated(shares: Shares) -> _Evaluated:
+        def tried(shares: Shares) -> npt.NDArray[np.float64]:
+            """A mixture's errors on the validation part, all that a method sees of it."""
             if tuple(shares) not in known:
-                known[tuple(shares)] = self._evaluated(self._state(shares))
+                known[tuple(shares)] = self._errors(self._outputs(self._state(shares), self._validation))
             return known[tuple(shares)]
 
-        shares = {
-            method: METHODS[method](errors, lambda mixed: evaluated(mixed).errors, cases)
-            for method in methods
-        }
-        mixtures = {method: self._mixture(method, own, evaluated(own)) for method, own in shares.items()}
-        everyone = np.full(len(singles), 1 / len(singles))
+        shares = {method: METHODS[method](errors, tried, cases) for method in methods}
+        final = {tuple(_one(self._checkpoints, place)): each for place, each in enumerate(singles)}
+        for own in shares.values():
+            if tuple(own) not in final:
+                final[tuple(own)] = self._evaluated(own)
+        mixtures = {method: self._mixture(method, own, final[tuple(own)]) for method, own in shares.items()}
+        alike = np.full(len(singles), 1 / len(singles))
         mixtures[ENSEMBLE] = self._mixture(
-            ENSEMBLE, everyone, self._judged(_mean([each.outputs for each in singles]))
+            ENSEMBLE, alike, self._judged(_mean([each.outputs for each in singles]))
         )
         measure = self._task.measures[0]
         sign = 1 if measure.higher_is_better else -1
@@ -274,10 +274,10 @@ class _Kitchen:
             return recalibrated(self._worker, state, self._recalibrate, 0)
         return state
 
-    def _evaluated(self, state: State) -> _Evaluated:
-        return self._judged(
-            [self._outputs(state, part) for part in (self._validation, self._test) if part is not None]
-        )
+    def _evaluated(self, shares: Shares) -> _Evaluated:
+        state = self._state(shares)
+        parts = [part for part in (self._validation, self._test) if part is not None]
+        return self._judged([self._outputs(state, part) for part in parts])
 
     def _outputs(self, state: State, samples: Samples) -> tuple[Tensor, Tensor]:
         """The network's outputs for all samples and their targets, on the host."""
@@ -292,11 +292,14 @@ class _Kitchen:
                 found.append((call(worker.model, inputs).float().cpu(), targets.cpu()))
         return torch.cat([outputs for outputs, _ in found]), torch.cat([targets for _, targets in found])
 
+    def _errors(self, outputs: tuple[Tensor, Tensor]) -> npt.NDArray[np.float64]:
+        found = self._task.errors(*outputs).double().numpy()
+        return np.where(np.isfinite(found), found, np.inf)
+
     def _judged(self, outputs: list[tuple[Tensor, Tensor]]) -> _Evaluated:
-        errors = self._task.errors(*outputs[0]).double().numpy()
         return _Evaluated(
             outputs=outputs,
-            errors=np.where(np.isfinite(errors), errors, np.inf),
+            errors=self._errors(outputs[0]),
             metrics=[measured(self._task, *part) for part in outputs],
         )
 
