@@ -1,4 +1,5 @@
-"""NumPy archives (.npz): x_train, y_train and, where there is a test part, x_test, y_test; optionally class_names."""
+"""NumPy archives (.npz): x_train, y_train and, where there is a test part, x_test, y_test; optionally
+class_names, and groups_train, groups_test: the group of each sample."""
 
 from __future__ import annotations
 
@@ -36,7 +37,24 @@ def archive(path: Path) -> Arrays:
         x_test=scaled.get("x_test"),
         y_test=_labels(labels["y_test"], f"{shown}: y_test") if "y_test" in labels else None,
         class_names=names,
+        groups_train=_groups(found, "train", labels, shown),
+        groups_test=_groups(found, "test", labels, shown),
     )
+
+
+def _groups(
+    found: dict[str, npt.NDArray[Any]], part: str, labels: dict[str, npt.NDArray[Any]], shown: str
+) -> npt.NDArray[Any] | None:
+    """The group of each sample of a part, if the archive has them."""
+    given, own = found.get(f"groups_{part}"), labels.get(f"y_{part}")
+    if given is None or own is None:
+        return None
+    if given.shape != (len(own),) or given.dtype.kind not in "biuUS":
+        raise InputError(
+            f"{shown}: groups_{part} must be a whole number or name for each of the {len(own)} samples, got "
+            f"{given.dtype} of shape {given.shape}."
+        )
+    return np.char.decode(given, "utf-8", "replace") if given.dtype.kind == "S" else given
 
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -47,7 +65,7 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(
             f"{shown} is not a .npz archive, or only a part of one: write it with numpy.savez, or copy it again."
         )
-    wanted = ("x_train", "y_train", "x_test", "y_test", "class_names")
+    wanted = ("x_train", "y_train", "x_test", "y_test", "class_names", "groups_train", "groups_test")
     try:
         with open(
             path, "rb"

@@ -28,6 +28,9 @@ class Arrays:
     class_names: tuple[str, ...] | None = None
     test_fraction: float | None = None
     """The share of the samples that `with_test` cut off; None where the test part is the data's own."""
+    groups_train: npt.NDArray[Any] | None = None
+    groups_test: npt.NDArray[Any] | None = None
+    """The group of each sample, by number or name: selection then looks at groups, and the worst one is reported."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data was read, a sentence each."""
 
@@ -44,7 +47,8 @@ class Arrays:
 
     def fingerprint(self) -> str:
         """A SHA-256 over the types, shapes and bytes of all arrays and labels."""
-        return _checksum(self.x_train, self.y_train, self.x_test, self.y_test)
+        groups = [each for each in (self.groups_train, self.groups_test) if each is not None]
+        return _checksum(self.x_train, self.y_train, self.x_test, self.y_test, *groups)
 
     def test_fingerprint(self) -> str:
         """The same over the test part alone."""
@@ -60,7 +64,8 @@ class Arrays:
                 "give fewer, or leave it out to train on all."
             )
         kept, _ = stratified(self.y_train, train_size, f"train_size {train_size}")
-        return replace(self, x_train=self.x_train[kept], y_train=self.y_train[kept])
+        groups = None if self.groups_train is None else self.groups_train[kept]
+        return replace(self, x_train=self.x_train[kept], y_train=self.y_train[kept], groups_train=groups)
 
     def with_test(self, test_fraction: float | None) -> Arrays:
         """The same data with a test part: its own, or a stratified share of the training samples."""
@@ -77,8 +82,11 @@ class Arrays:
                 f"test_fraction {fraction:g} of {len(self.y_train)} samples leaves none for testing: give more."
             )
         kept, held = stratified(self.y_train, len(self.y_train) - held_out, f"test_fraction {fraction:g}")
+        groups = self.groups_train
         return replace(
             self,
+            groups_train=None if groups is None else groups[kept],
+            groups_test=None if groups is None else groups[held],
             x_train=self.x_train[kept],
             y_train=self.y_train[kept],
             x_test=self.x_train[held],

@@ -225,7 +225,9 @@ class LazyErrors:
             return None
         cases, errors = self._first
         place = int(np.flatnonzero(self.candidates == choice.index)[0])
-        return winner_slot(cases, errors, place, choice.cases_used)
+        return winner_slot(
+            cases, errors, place, choice.cases_used if choice.columns_used is None else choice.columns_used
+        )
 
     def again(self, slot: State) -> ErrorTable:
         """These candidates' errors on the cases that their parent won by a generation ago: (candidates, cases)."""

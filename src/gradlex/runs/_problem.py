@@ -29,7 +29,7 @@ from gradlex.engine import Folding, PopulationEngine, Team, Worker, seeded
 from gradlex.errors import InputError
 from gradlex.evolve import Engine
 from gradlex.models import without_weights
-from gradlex.population import Steps, check_optimizer, freeze, steps_of
+from gradlex.population import State, Steps, check_optimizer, freeze, steps_of
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import FUNCTIONS, GIVEN, Recipe
 from gradlex.runs._execution import Execution
@@ -37,15 +37,17 @@ from gradlex.runs._probe import Probe, check_takes, probe
 from gradlex.runs._resolve import (
     Facts,
     bound_selection,
+    by_groups,
     held_out_samples,
+    on_cases,
     resolve,
     resolve_method,
     validation_samples,
 )
 from gradlex.runs._source import Material, Named, Source
 from gradlex.runs._weights import load_weights
-from gradlex.selection import Selection
-from gradlex.tasks import Task, learnt
+from gradlex.selection import Cases, Selection
+from gradlex.tasks import Measure, Task, learnt
 
 EngineFactory: TypeAlias = Callable[[Worker, Team, Steps], Engine]
 """Makes the engine of one process: who trains the candidates, and how."""
@@ -57,6 +59,9 @@ class Problem:
 
     recipe: Recipe
     model: nn.Module
+    described: Cases | None
+    """What the cases are, where that is more than a sample each."""
+    test_groups: npt.NDArray[Any] | None
     train: Samples
     cases: Samples
     """What selection looks at: the training samples, or a part that is held out from them."""
@@ -71,6 +76,25 @@ class Problem:
     normalization: Normalization | None
     device: torch.device
     """Where it is to be computed; model and samples lie on the host until `to`."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The task's metrics and, where the test samples have groups, the primary one in the worst group."""
+        own, primary = self.task.measures, self.task.measures[0]
+        return (
+            own if self.test_groups is None else (*own, replace(primary, name=f"worst_group_{primary.name}"))
+        )
+
+    def evaluate(self, worker: Worker, state: State) -> dict[str, float]:
+        """The metrics of `measures` on the test samples."""
+        assert self.test is not None
+        metrics = worker.evaluate(state, self.test)
+        if self.test_groups is None:
+            return metrics
+        primary, worst = self.task.measures[0], self.measures[-1]
+        members = [np.flatnonzero(self.test_groups == group) for group in np.unique(self.test_groups)]
+        values = [worker.evaluate(state, Subset(self.test, own))[primary.name] for own in members]
+        return {**metrics, worst.name: min(values) if primary.higher_is_better else max(values)}
 
     def to(self, device: torch.device) -> Problem:
         """The same problem on a device, for one process; what is held out of the samples is not copied again."""
@@ -108,7 +132,7 @@ class Problem:
             recipe=recipe,
             train=train,
             cases=cases,
-            select=bound_selection(recipe),
+            select=on_cases(bound_selection(recipe), self.described, len(cases), recipe),
             steps=(*steps_of(recipe), *own),
         )
 
@@ -128,7 +152,7 @@ def make_problem(
 
     `fresh` is False for a run that continues from a checkpoint: it needs no initial weights any more.
     """
-    recipe = source.marked(recipe)
+    recipe = asked = source.marked(recipe)
     known = source.task(recipe)
     if known is not None:  # then what no run can do is refused before any data is loaded
         recipe = resolve_method(recipe, known)
@@ -138,6 +162,7 @@ def make_problem(
     model, train, test = material.model, material.train, material.test
     if known is None:
         recipe = resolve_method(recipe, material.task)
+    recipe = by_groups(recipe, asked, material.cases)
     select = bound_selection(recipe)
     found = _probed(material, recipe, device)
     task = found.task
@@ -153,6 +178,10 @@ def make_problem(
         Folding(model)  # refused where it cannot be
     if recipe.init_from is not None and fresh:
         load_weights(model, Path(recipe.init_from))
+    held, described = case_samples(recipe, len(train)), material.cases
+    if described is not None:
+        described.resolve(len(train))
+        described = described if held is None else described.take(held)
     check = _Check(task, found.outputs)
     train, cases, validation = _split(train.with_check(check), recipe)
     if material.validation is not None:
@@ -160,13 +189,15 @@ def make_problem(
         validation = own.with_check(check)
     return Problem(
         recipe=recipe,
+        described=described,
+        test_groups=material.test_groups,
         model=model.cpu(),
         train=train,
         cases=cases,
         test=None if test is None else test.with_check(check),
         validation=validation,
         task=task,
-        select=select,
+        select=on_cases(select, described, len(cases), recipe),
         steps=(*steps_of(recipe), *steps),
         engine=engine,
         data={
@@ -292,7 +323,7 @@ class Resolver:
     def resolve(self, recipe: Recipe) -> Resolved:
         """The recipe with nothing left open; what no run can do is refused."""
         source = Named(data_dir=self._data_dir, download=self._download)
-        recipe = source.marked(recipe)
+        recipe = asked = source.marked(recipe)
         known = source.task(recipe)
         if known is not None:
             recipe = resolve_method(recipe, known)
@@ -310,7 +341,8 @@ class Resolver:
         material, found = self._probed[place]
         if known is None:
             recipe = resolve_method(recipe, found.task)
-            bound_selection(recipe)
+        recipe = by_groups(recipe, asked, material.cases)
+        bound_selection(recipe)
         if recipe.promotion_cases is not None:  # few samples have no more cases
             samples = len(arrays.y_train) - validation_samples(recipe, len(arrays.y_train))
             cases = min(recipe.promotion_cases, held_out_samples(recipe, samples) or samples)

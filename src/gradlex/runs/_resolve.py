@@ -13,7 +13,7 @@ from gradlex.errors import InputError
 from gradlex.population import optimizer_keywords
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs._resources import choose_threads
-from gradlex.selection import Selection, find, promoting
+from gradlex.selection import SELECTIONS, Cases, OnCases, Selection, find, promoting
 from gradlex.tasks import Task, default_selection
 
 _HELD_OUT = 0.1
@@ -68,6 +68,36 @@ def bound_selection(recipe: Recipe) -> Selection:
         cases=recipe.promotion_cases,
         options=dict(recipe.selection_options),
     )
+
+
+def by_groups(recipe: Recipe, asked: Recipe, cases: Cases | None) -> Recipe:
+    """The resolved recipe for cases that are groups: their mean errors are graded, so no case is simply failed."""
+    if cases is None or cases.groups is None or recipe.selection_options.get("on_all_fail") != "random":
+        return recipe
+    if asked.selection_options.get("on_all_fail") == "random":
+        raise InputError(
+            "on_all_fail 'random' needs 0/1 errors, and a group's mean error is graded: leave it out, or the groups."
+        )
+    return recipe.replace(selection_options={**recipe.selection_options, "on_all_fail": "survive"})
+
+
+def on_cases(select: Selection, cases: Cases | None, samples: int, recipe: Recipe) -> Selection:
+    """The selection on described cases; refused where it would not follow their order."""
+    if cases is None:
+        return select
+    info = find(recipe.method)
+    if cases.resolve(samples).ordered and info.asks:
+        if not info.ordered:
+            able = [name for name, each in SELECTIONS.items() if each.ordered]
+            raise InputError(
+                f"weights and priorities say in which order cases come, which selection {info.name!r} does not follow: "
+                f"use one of {', '.join(able)}."
+            )
+        if recipe.promotion_cases is not None:
+            raise InputError(
+                "promotion_cases are drawn alike, and these cases have weights or priorities: leave one of them out."
+            )
+    return OnCases(select, cases, samples)
 
 
 def resolve(recipe: Recipe, facts: Facts) -> Recipe:

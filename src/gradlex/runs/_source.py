@@ -7,12 +7,15 @@ Dataset, as `gradlex.train` does. Neither resolves anything: that is `make_probl
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +39,7 @@ from gradlex.errors import InputError, unknown_name
 from gradlex.models import MODELS, build
 from gradlex.randomness import torch_seed
 from gradlex.recipe import GIVEN, Recipe
+from gradlex.selection import Cases, check_cases
 from gradlex.tasks import Task, checked_task, infer_task, make_task
 
 _FIRST = 16  # samples of a Dataset that tell which task fits
@@ -61,6 +65,10 @@ class Material:
     """What the data decides of the recipe."""
     notes: tuple[str, ...] = ()
     """What a person should know about the data."""
+    cases: Cases | None = None
+    """What the training samples are as cases, where that is more than a case each."""
+    test_groups: npt.NDArray[Any] | None = None
+    """The group of each test sample: the worst group is reported."""
 
 
 class Source(Protocol):
@@ -144,6 +152,8 @@ class Named:
             gains_from_bfloat16=recipe.model not in MODELS or MODELS[recipe.model].gains_from_bfloat16,
             fields={"test_fraction": arrays.test_fraction, "image_size": size, **fields},
             notes=arrays.notes,
+            cases=None if arrays.groups_train is None else Cases(groups=arrays.groups_train),
+            test_groups=arrays.groups_test,
         )
 
 
@@ -158,6 +168,8 @@ class Given:
     clean: Any = None
     augment: Augmentation | None = None
     own_task: Task | str | None = None
+    cases: Cases | None = None
+    test_groups: Any = None
 
     def marked(self, recipe: Recipe) -> Recipe:
         """The recipe with what is passed in as an object marked as given; refused where it names something else."""
@@ -216,6 +228,8 @@ class Given:
         first = np.arange(min(_FIRST, len(train)))  # of a Dataset, whose targets are not all known
         targets = train.clean(first)[1] if train.targets is None else train.targets
         task, fields = _fitting(self.task(recipe), recipe, targets)
+        if self.cases is not None:
+            check_cases(self.cases)
         return Material(
             model=_copied(self.model),
             task=task,
@@ -224,7 +238,7 @@ class Given:
             test=test,
             validation=validation,
             data={
-                "fingerprint": fingerprint(*parts),
+                "fingerprint": self._fingerprint(fingerprint(*parts)),
                 "train_samples": len(train),
                 "test_samples": 0 if test is None else len(test),
                 "normalization": None if normalization is None else asdict(normalization),
@@ -232,7 +246,36 @@ class Given:
             normalization=normalization,
             info=OWN,
             gains_from_bfloat16=True,
+            cases=self.cases,
+            test_groups=None if test is None else _test_groups(self.test_groups, len(test)),
         )
+
+    def _fingerprint(self, found: str | None) -> str | None:
+        """That of the data, with the numbers that say what its cases are."""
+        if found is None or (self.cases is None and self.test_groups is None):
+            return found
+        given = [] if self.cases is None else [self.cases.groups, self.cases.weights, self.cases.priority]
+        return hashlib.sha256(
+            f"{found}{[_listed(each) for each in (*given, self.test_groups)]}".encode()
+        ).hexdigest()
+
+
+def _listed(given: Any) -> Any:
+    return (
+        dict(given) if isinstance(given, Mapping) else None if given is None else np.asarray(given).tolist()
+    )
+
+
+def _test_groups(given: Any, samples: int) -> npt.NDArray[Any] | None:
+    if given is None:
+        return None
+    groups = np.asarray(given)
+    if groups.shape != (samples,) or groups.dtype.kind not in "biuUS":
+        raise InputError(
+            f"test_groups must be a whole number or name for each of the {samples} test samples, got {groups.dtype} of "
+            f"shape {groups.shape}."
+        )
+    return groups
 
 
 def _fitting(task: Task | None, recipe: Recipe, targets: Tensor) -> tuple[Task, dict[str, Any]]:

@@ -28,7 +28,7 @@ from gradlex.runs._journal import BEST, Journal
 from gradlex.runs._launch import choose_processes, members
 from gradlex.runs._member import Member, launched, leading
 from gradlex.runs._predictions import PREDICTIONS, PredictionRecorder, predictions_bytes
-from gradlex.runs._problem import EngineFactory, make_problem
+from gradlex.runs._problem import EngineFactory, Problem, make_problem
 from gradlex.runs._resume import (
     check_beginning,
     check_data,
@@ -165,7 +165,7 @@ class _Session:
         live = LiveRun(
             recipe=problem.recipe,
             data=problem.data,
-            measures=problem.task.measures,
+            measures=problem.measures,
             path=None if journal is None else journal.path,
             workers=self._member.workers,
             device=problem.device.type,
@@ -186,7 +186,7 @@ class _Session:
             recipe=problem.recipe,
             generations=live.records,
             result=live.result,
-            measures=problem.task.measures,
+            measures=problem.measures,
             task=problem.task,
             normalization=problem.normalization,
             path=live.path,
@@ -231,7 +231,7 @@ class _Session:
         if test is None or not self._execution.evaluates(parent.generation, total):
             return found
         ends = parent.generation == total and recipe.keep == "last"
-        return found | _evaluated(worker, self._final(worker, parent) if ends else parent, test)
+        return found | _evaluated(worker, self._final(worker, parent) if ends else parent, self._problem)
 
     def _better(self, live: LiveRun, best: State | None) -> State:
         """The weights of the best generation so far by the validation part: on every process, what the leader finds."""
@@ -277,7 +277,7 @@ class _Session:
         shown = final.state is live.parent.state  # it is the last parent as it was
         early = live.stopped or problem.recipe.keep == "best"
         if problem.test is not None and early and not (shown and "test" in last):
-            last |= _evaluated(worker, final, problem.test)
+            last |= _evaluated(worker, final, problem)
         if problem.validation is not None and not (shown and "validation" in last):
             last["validation"] = worker.evaluate(final.state, problem.validation)
         parts = {"train": problem.train, "test": problem.test}
@@ -285,7 +285,7 @@ class _Session:
         metrics = {**last, "train": worker.evaluate(final.state, problem.train, answers["train"])}
         result = {
             "metrics": metrics,
-            "measures": [asdict(measure) for measure in problem.task.measures],
+            "measures": [asdict(measure) for measure in problem.measures],
             "generations": final.generation,
             "stopped": live.stopped,
             **self._kept(live),
@@ -338,6 +338,6 @@ class _Session:
             getattr(callback, hook)(*arguments)
 
 
-def _evaluated(worker: Worker, parent: Parent, samples: Any) -> dict[str, dict[str, float]]:
+def _evaluated(worker: Worker, parent: Parent, problem: Problem) -> dict[str, dict[str, float]]:
     networks = {"test": parent.state, **({"ema": parent.slots["ema"]} if "ema" in parent.slots else {})}
-    return {part: worker.evaluate(state, samples) for part, state in networks.items()}
+    return {part: problem.evaluate(worker, state) for part, state in networks.items()}

@@ -19,6 +19,7 @@ from gradlex.runs._problem import EngineFactory
 from gradlex.runs._run import Run
 from gradlex.runs._source import Given
 from gradlex.runs._start import start
+from gradlex.selection import Cases
 from gradlex.tasks import Task
 
 
@@ -30,6 +31,8 @@ def train(
     test: Any = None,
     validation: Any = None,
     clean: Any = None,
+    cases: Cases | None = None,
+    test_groups: Any = None,
     augment: Augmentation | None = None,
     task: Task | str | None = None,
     out: str | Path | None = None,
@@ -56,6 +59,9 @@ def train(
         validation: Validation samples, in the same form, evaluated every generation; `Recipe(patience=...)` and
             `Recipe(keep="best")` look at them. Or take a part of the training samples: `validation_fraction`.
         clean: A second view of a Dataset that transforms its samples, for selection.
+        cases: What the training samples are as cases: Cases(groups=...) has selection look at groups of them, weights
+            say which come sooner (default: a case each).
+        test_groups: The group of each test sample; the primary metric of the worst group is reported beside the mean.
         augment: A function (batch, stream) -> batch, gradlex.data.crop_flip(4) for example; a transform of
             torchvision.transforms.v2; or a list of them.
         task: What is learnt: an object, or its name (default: classification).
@@ -97,6 +103,8 @@ def train(
             clean=clean,
             augment=augment,
             own_task=task,
+            cases=cases,
+            test_groups=test_groups,
         ),
         Recipe() if recipe is None else recipe,
         execution,

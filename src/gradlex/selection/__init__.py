@@ -1,7 +1,7 @@
 """Who becomes the parent: strategies over lazily evaluated case errors. NumPy only."""
 
 from gradlex.selection._batch_lexicase import batch_lexicase
-from gradlex.selection._cases import Cases, ResolvedCases
+from gradlex.selection._cases import Cases, OnCases, ResolvedCases, check_cases
 from gradlex.selection._dalex import dalex
 from gradlex.selection._downsampled_lexicase import downsampled_lexicase
 from gradlex.selection._epsilon_lexicase import EpsilonMode, epsilon_lexicase
@@ -31,12 +31,14 @@ __all__ = [
     "ErrorTable",
     "Indices",
     "OnAllFail",
+    "OnCases",
     "ResolvedCases",
     "Selection",
     "SelectionInfo",
     "TableErrors",
     "batch_lexicase",
     "bind",
+    "check_cases",
     "dalex",
     "downsampled_lexicase",
     "epsilon_lexicase",

@@ -231,22 +231,38 @@ class ResolvedCases:
         counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
         return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.inf), where=counts > 0))
 
-    def around(self, select: Selection, rule: Cases | None = None) -> Selection:
-        """The strategy on these cases: it sees groups for cases, in an order by weight and priority.
 
-        `rule` is the description where its subset is a rule, to be asked in each generation.
-        """
+@dataclass(frozen=True)
+class OnCases:
+    """A strategy on described cases: it sees groups for cases, in an order by weight and priority.
 
-        def chosen(cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-            own = self if rule is None else rule.subset_by(errors.matrix).resolve(self.columns)
-            order = own.order(rng)
-            choice = select(order, CaseView(errors, own), rng)
-            if own.members is None:
-                return choice
-            used = sum(len(own.members[case]) for case in order[: choice.cases_used].tolist())
-            return replace(choice, columns_used=used)
+    Made for samples of a known number, so that what does not fit them is refused at once.
+    """
 
-        return chosen
+    select: Selection
+    cases: Cases
+    columns: int
+
+    def __post_init__(self) -> None:
+        """Refuse a description that does not fit the samples, or that only a table can have."""
+        self.cases.resolve(self.columns)
+        if self.cases.maximize or self.cases.nan != "worst":
+            raise InputError(
+                "maximize and nan are for tables: a task's errors are lower-is-better, and NaN is the worst of them. "
+                "Leave them out."
+            )
+
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+        """Choose by an order of the described cases in the place of `cases`."""
+        own = self.cases.subset_by(errors.matrix).resolve(self.columns)
+        order = own.order(rng)
+        choice = self.select(order, CaseView(errors, own), rng)
+        if own.single is not None:
+            seen = None if choice.deciding is None else tuple(own.single[list(choice.deciding)].tolist())
+            return replace(choice, deciding=seen)
+        assert own.members is not None
+        used = sum(len(own.members[case]) for case in order[: choice.cases_used].tolist())
+        return replace(choice, columns_used=used, deciding=())  # no single sample decides
 
 
 class CaseView:
