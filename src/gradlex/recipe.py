@@ -42,6 +42,15 @@ class Recipe:
 
     A field that is None (or auto) is resolved by a rule when the run starts; what is stored with the run is
     the resolved recipe.
+
+    Example:
+        >>> from gradlex import Recipe
+        >>> recipe = Recipe(selection="epsilon-lexicase", population=8, generations=100)
+        >>> recipe.replace(seed=1).seed
+        1
+        >>> Recipe(population=0)
+        Traceback (most recent call last):
+        gradlex.errors.InputError: population must be a whole number of at least 1 or None, got 0.
     """
 
     dataset: str = "digits"

@@ -30,6 +30,7 @@ COMMANDS = {
     "models": "_lists:Models",
     "datasets": "_lists:Datasets",
     "selections": "_lists:Selections",
+    "completion": "_completion:Completion",
 }
 """Where each subcommand is, imported once it is asked for."""
 
@@ -65,10 +66,11 @@ def _run(words: list[str]) -> None:
     else:
         from gradlex.cli._arguments import parse
 
-        parse(_command(words[0]), f"gradlex {words[0]}", words[1:])()
+        parse(find_command(words[0]), f"gradlex {words[0]}", words[1:])()
 
 
-def _command(name: str) -> Any:
+def find_command(name: str) -> Any:
+    """The subcommand's class, imported now."""
     module, _, command = COMMANDS[name].partition(":")
     return getattr(importlib.import_module(f"{__name__}.{module}"), command)
 
@@ -78,7 +80,7 @@ def _overview() -> None:
 
     out, table = console(), Table.grid(padding=(0, 2))
     for name in COMMANDS:
-        table.add_row(f"  {name}", inspect.cleandoc(_command(name).__doc__).splitlines()[0])
+        table.add_row(f"  {name}", inspect.cleandoc(find_command(name).__doc__).splitlines()[0])
     out.print(f"gradlex {__version__}: train neural networks by gradient lexicase selection.\n")
     out.print("usage: gradlex COMMAND [OPTIONS]\n")
     out.print(table)

@@ -74,18 +74,7 @@ def parse(command: type[C], prog: str, words: Sequence[str]) -> C:
 
 def _parsed(command: type[C], prog: str, words: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The value of every flag; `defaults` go before the command's own."""
-    leaves = {
-        leaf.flag: dataclasses.replace(leaf, default=defaults.get(leaf.flag, leaf.default))
-        for leaf in _leaves(command)
-    }
-    grouped = [name for names in command.groups.values() for name in names]
-    fields = [leaf.field() for name, leaf in leaves.items() if name not in grouped]
-    for title, names in command.groups.items():
-        group = dataclasses.make_dataclass(title, [leaves[name].field() for name in names], kw_only=True)
-        group.__doc__ = None
-        titled = Annotated[group, tyro.conf.arg(name=title)]  # type: ignore[valid-type]  # made just above
-        fields.append((_attribute(title), titled, dataclasses.field(default_factory=group)))
-    flags = dataclasses.make_dataclass(command.__name__, fields, kw_only=True)
+    names, flags = {leaf.flag for leaf in _leaves(command)}, flags_of(command, defaults)
     try:
         with _spelled_out(words):
             parsed: Any = tyro.cli(
@@ -102,8 +91,24 @@ def _parsed(command: type[C], prog: str, words: Sequence[str], defaults: Mapping
         raise
     values: dict[str, Any] = {}
     for part in (parsed, *(getattr(parsed, _attribute(title)) for title in command.groups)):
-        values |= {name: value for name, value in vars(part).items() if name in leaves}
+        values |= {name: value for name, value in vars(part).items() if name in names}
     return values
+
+
+def flags_of(command: type[C], defaults: Mapping[str, Any] | None = None) -> type:
+    """A dataclass of the command's flags in their groups, as tyro takes it."""
+    leaves = {
+        leaf.flag: dataclasses.replace(leaf, default=(defaults or {}).get(leaf.flag, leaf.default))
+        for leaf in _leaves(command)
+    }
+    grouped = [name for names in command.groups.values() for name in names]
+    fields = [leaf.field() for name, leaf in leaves.items() if name not in grouped]
+    for title, names in command.groups.items():
+        group = dataclasses.make_dataclass(title, [leaves[name].field() for name in names], kw_only=True)
+        group.__doc__ = None
+        titled = Annotated[group, tyro.conf.arg(name=title)]  # type: ignore[valid-type]  # made just above
+        fields.append((_attribute(title), titled, dataclasses.field(default_factory=group)))
+    return dataclasses.make_dataclass(command.__name__, fields, kw_only=True)
 
 
 def _attribute(title: str) -> str:

@@ -79,6 +79,12 @@ def select_parents(
     "survive" here, the classic rule; the other options have the defaults of training. `rng` is a NumPy
     generator, a seed, or None for fresh randomness. The table is an array, a list of rows or a torch tensor; `cases`
     says what its columns are where they are more than cases alike: groups, weights, priorities, higher is better.
+
+    Example:
+        >>> from gradlex.selection import select_parents
+        >>> errors = [[0, 0, 1], [1, 1, 0], [1, 1, 1]]  # (individuals, cases)
+        >>> sorted(set(select_parents(errors, k=100, rng=0).tolist()))  # the third is never better than the others
+        [0, 1]
     """
     table, order = _described(errors, cases)
     if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
@@ -233,6 +239,12 @@ def selection_probabilities(
     """The values of `selection_chances`, (candidates,): exact, or estimated where that would take too long.
 
     `exact=True` refuses to estimate; `selection_chances` says whether it was done, and the standard error.
+
+    Example:
+        >>> from gradlex.selection import selection_probabilities
+        >>> errors = [[0, 0, 1], [1, 1, 0], [1, 1, 1]]  # the first solves two cases, the second one
+        >>> selection_probabilities(errors, on_all_fail="survive").round(3).tolist()
+        [0.667, 0.333, 0.0]
     """
     return selection_chances(errors, method=method, exact=exact, cases=cases, **options).values
 
