@@ -17,8 +17,8 @@ from gradlex.cli._arguments import flags_of, registry
 class Completion:
     """Print a completion script for your shell."""
 
-    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional]
-    """The shell: bash, zsh or tcsh."""
+    shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional]
+    """The shell: bash or zsh."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     examples: ClassVar[str] = "gradlex completion bash > ~/.local/share/bash-completion/completions/gradlex"
