@@ -9,11 +9,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-MODULES = (
-    "gradlex",
-    *("selection", "callbacks", "tasks", "data", "models", "population", "engine", "runs", "experiments"),
-    *("report", "presets"),
-)
+import gradlex
+
+MODULES = ("gradlex", *(name for name in gradlex.__all__ if isinstance(getattr(gradlex, name), ModuleType)))
 
 
 def names(module: ModuleType) -> list[str]:
@@ -36,6 +34,14 @@ def page(title: str) -> str:
     parts = [f"# {module.__name__}", inspect.getdoc(module) or ""]
     parts += [f"::: {module.__name__}.{name}" for name in names(module)]
     return "\n\n".join(parts) + "\n"
+
+
+def on_config(config: Any) -> Any:
+    """Called by mkdocs: the pages come first in the part of the site that is called Reference."""
+    (pages,) = (part["Reference"] for part in config.nav if "Reference" in part)
+    titles = ["gradlex", *(f"gradlex.{name}" for name in MODULES[1:])]
+    pages[:0] = [{title: f"docs/api/{name}.md"} for title, name in zip(titles, MODULES, strict=True)]
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
