@@ -35,6 +35,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
+def one_line(text: str) -> str:
+    r"""The same with line breaks spelled out too (\n), so that a path cannot pretend to be another message."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def open_streams() -> None:
     """Make sure that standard output and error exist, even if they were closed, and can print any path."""
     for name in ("stdout", "stderr"):

@@ -117,7 +117,15 @@ def scheduled_factor(
     """What a schedule multiplies the initial learning rate of a generation by."""
     function = _named(schedule) if isinstance(schedule, str) else schedule
     places = (generation, generations) if isinstance(schedule, str) and ":" not in schedule else (generation,)
-    factor = function(*places, **options)
+    try:
+        factor = function(*places, **options)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a function of the user's own may raise
+        raise InputError(
+            f"the schedule {getattr(function, '__name__', function)} failed for generation {generation}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     check(f"the schedule's factor of generation {generation}", Annotated[float, Ge(0)], factor)
     return float(factor)
 

@@ -10,6 +10,7 @@ import pytest
 from rich.table import Table
 
 from gradlex._console import console, metric_words, plural, printable
+from gradlex.cli import main
 
 TRAIN = (
     "train", "--model", "mlp", "--width", "0.05", "--train-size", "80", "--generations", "4", "--population", "2",
@@ -79,6 +80,58 @@ def test_control_characters_are_spelled_out_alone_and_in_a_table(capsys):
     printed = capsys.readouterr().out
     for spelled in (r"a\x1b[31m", r"b\x07", r"c\x9b\x00", "d\ne [bold]"):
         assert spelled in printed
+    assert "\x1b" not in printed
+
+
+def test_line_breaks_of_a_path_are_spelled_out(quick, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main([*quick[:-1], "1", "--out", "one\ngradlex: two\tthree"])
+    with pytest.raises(SystemExit):
+        main(["evaluate", "four\nfive"])
+    printed = capsys.readouterr()
+    assert r"-> one\ngradlex: two\tthree" in printed.out
+    assert r"run folder: one\ngradlex: two\tthree" in printed.out
+    assert r"gradlex: four\nfive holds no run" in printed.err
+
+
+OWN = """
+from gradlex.tasks import Classification
+
+def schedule(generation):
+    raise KeyError("schedule\\x1b[31m\\nbroke")
+
+def selection(cases, errors, rng):
+    raise ZeroDivisionError("selection\\x1b[31m\\nbroke")
+
+class Task(Classification):
+    def check(self, inputs, targets, outputs):
+        raise KeyError("task\\x1b[31m\\nbroke")
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "told"),
+    [
+        ("schedule", 2, "gradlex: the schedule schedule failed for generation 0: KeyError: "),
+        (
+            "selection",
+            1,
+            "gradlex: selection 'own_parts:selection' failed: ZeroDivisionError: selection\\x1b[31m",
+        ),
+        ("Task", 1, "KeyError: "),
+    ],
+)
+def test_exceptions_of_ones_own_parts_never_drive_the_terminal(
+    part, code, told, quick, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "own_parts.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main([*quick, f"--{part.lower()}", f"own_parts:{part}", "--out", "run"])
+    printed = capsys.readouterr().err
+    assert caught.value.code == code
+    assert told in printed
     assert "\x1b" not in printed
 
 

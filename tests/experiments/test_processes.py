@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from multiprocessing import resource_tracker
 
 import numpy as np
 import pytest
 import torch
 
 from gradlex import Recipe
+from gradlex.errors import InterruptedRun
 from gradlex.experiments import Cell, prepare, run_jobs
 from gradlex.runs import RunFolder
 
@@ -223,6 +225,41 @@ def test_what_a_process_that_breaks_down_has_printed_is_kept_until_the_run_is_do
     monkeypatch.delenv("BROKEN")
     assert run([job])[1] == []
     assert not log.exists()
+
+
+def test_runs_need_no_mask_of_signals_which_windows_lacks(tmp_path, monkeypatch):
+    resource_tracker.ensure_running()  # Python's own, which uses one here
+    monkeypatch.delattr(signal, "pthread_sigmask")
+    (job,) = jobs(tmp_path, QUICK)
+    assert run([job])[1] == []
+    assert job.state == "done"
+
+
+SLEEPS = """
+import os, time
+from torch import nn
+def net(num_classes, in_channels):
+    time.sleep(30 if "SLEEPS" in os.environ else 0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64 * in_channels, num_classes))
+"""
+
+
+def test_a_run_that_is_still_being_prepared_is_not_waited_for_when_all_are_interrupted(tmp_path, monkeypatch):
+    (tmp_path / "sleeps.py").write_text(SLEEPS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    (job,) = jobs(tmp_path, QUICK.replace(model="sleeps:net"))
+    monkeypatch.setenv("SLEEPS", "1")
+
+    class Interrupter(Listener):
+        def started(self, job):
+            super().started(job)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(InterruptedRun, match="1 of 1 runs are not finished"):
+        run_jobs([job], at_once=1, device=CPU, evaluations=3, watcher=Interrupter())
+    assert job.state == "to do"  # a run that had been waited for would have done a generation
+    assert multiprocessing.active_children() == []
 
 
 SCRIPT = """

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -128,7 +128,17 @@ def chosen(known):
     return st.tuples(fields, methods, other).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
 
 
-QUIET = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck), "database": None}
+MANY = 10_000  # each but the first in a process of its own, so that the default suite has few
+QUIET = {
+    "deadline": None,
+    "derandomize": True,
+    "suppress_health_check": list(HealthCheck),
+    "database": None,
+    "phases": [
+        Phase.explicit,
+        Phase.generate,
+    ],  # to shrink what fails would take minutes; it is small already
+}
 DIVERGED = re.compile(r"every candidate of generation \d+ diverged|the outer step after generation \d+ made")
 
 
@@ -153,7 +163,7 @@ def net():
         return nn.Sequential(nn.Conv2d(2, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
 
 
-@pytest.mark.parametrize("inputs", [25, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [25, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_recipe_runs_or_is_refused(inputs, images):
     counts = dict.fromkeys(("ran", "refused", "diverged"), 0)
 
@@ -207,7 +217,7 @@ BASE = (
 )
 
 
-@pytest.mark.parametrize("inputs", [25, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [25, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_command_line_runs_or_is_refused(inputs, forks, tmp_path):
     counts = {0: 0, 1: 0, 2: 0}
 
@@ -326,7 +336,7 @@ class Folder:
         progress["sha256"][path.name] = hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.parametrize("inputs", [40, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [40, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_run_folder_is_resumed_and_evaluated_or_refused(inputs, folders, rewrite, forks, tmp_path):
     counts = {0: 0, 1: 0, 2: 0}
     whole = (folders / "whole" / "model.safetensors").read_bytes()

@@ -91,6 +91,22 @@ def test_a_signal_while_python_starts_is_no_traceback(number, code, start, train
         assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("moment", ["spawn", "send", "join"])
+def test_a_signal_while_the_workers_start_ends_at_once_and_leaves_nothing(
+    moment, forks, train, fault, group, until, tmp_path
+):
+    run, temporary = tmp_path / "run", tmp_path / "temporary"
+    temporary.mkdir()
+    signalled = [fault(run, moment, 1, action=signal.SIGINT)]
+    together = ("--workers", 3, "--out", run)
+    child = forks.start(*train, *together, faults=signalled, temporary=str(temporary))
+    assert child.wait() == 130, child.err
+    assert child.err == ""
+    until(lambda: group(child.pid) == [], 20)
+    assert not run.exists()
+    assert list(temporary.iterdir()) == []
+
+
 SLOW = """
 import time
 import torch

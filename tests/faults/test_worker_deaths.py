@@ -44,6 +44,33 @@ def test_a_killed_worker_ends_the_run_promptly_and_it_resumes_to_the_same_answer
     assert outcome(folder) == outcome(undisturbed)
 
 
+HOLDS = """
+import multiprocessing
+from torch import distributed, nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes, in_channels):
+        super().__init__()
+        self.head = nn.Linear(64, num_classes)
+
+    def forward(self, x):
+        if distributed.is_initialized() and distributed.get_rank() == 1 and not held:
+            held.append(multiprocessing.get_context("spawn").Semaphore())
+        return self.head(x.flatten(1))
+
+held = []
+"""
+
+
+def test_a_worker_leaves_no_semaphore_to_be_warned_of(start, train, tmp_path):
+    """torch.compile makes some."""
+    (tmp_path / "holds.py").write_text(HOLDS)
+    command = ("-m", "gradlex", "train", "--model", "holds:Net", *train[5:], *TOGETHER, "--out", "run")
+    process = start(*command, cwd=tmp_path)
+    _, err = process.communicate(timeout=300)
+    assert (process.returncode, err) == (0, "")
+
+
 DIES_ONCE = """
 import os, signal
 from pathlib import Path

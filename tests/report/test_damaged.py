@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gradlex.errors import InputError
@@ -37,6 +36,12 @@ VALUES = st.one_of(
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )
 
+
+QUIET = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.explicit, Phase.generate],  # to shrink what fails would take minutes
+}
 
 # The machine is only mentioned, and evaluations are only drawn.
 STILL_WHOLE = {("environment.json", b"{}"), ("evaluations.jsonl", b"")}
@@ -90,32 +95,38 @@ def test_what_is_whole_is_reported(results):
     report(results)
 
 
-@settings(
-    max_examples=300,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(data=st.data())
-def test_edited_json_is_reported_or_refused(results, data):
-    name = data.draw(st.sampled_from(FILES))
-    folders = sorted((results / "runs").iterdir())
-    path = results / name if name == "compare.json" else data.draw(st.sampled_from(folders)) / name
-    before = path.read_bytes()
-    if name.endswith(".jsonl"):
-        lines = before.decode().splitlines()
-        number = data.draw(st.integers(0, len(lines) - 1))
-        lines[number] = json.dumps(mutated(data.draw, json.loads(lines[number])))
-        after = "\n".join(lines) + "\n"
-    else:
-        after = json.dumps(mutated(data.draw, json.loads(before)))
-    try:
-        path.write_text(after, encoding="utf-8")
-        with contextlib.suppress(InputError):
-            report(
-                results, drawn=name in ("result.json", "evaluations.jsonl")
-            )  # what plots show; it takes long
-    finally:
-        path.write_bytes(before)
+@pytest.mark.parametrize("inputs", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_edited_json_is_reported_or_refused(inputs, results):
+    counts = {"reported": 0, "refused": 0}
+
+    @settings(max_examples=inputs, **QUIET)
+    @given(data=st.data())
+    def check(data):
+        name = data.draw(st.sampled_from(FILES))
+        folders = sorted((results / "runs").iterdir())
+        path = results / name if name == "compare.json" else data.draw(st.sampled_from(folders)) / name
+        before = path.read_bytes()
+        if name.endswith(".jsonl"):
+            lines = before.decode().splitlines()
+            number = data.draw(st.integers(0, len(lines) - 1))
+            lines[number] = json.dumps(mutated(data.draw, json.loads(lines[number])))
+            after = "\n".join(lines) + "\n"
+        else:
+            after = json.dumps(mutated(data.draw, json.loads(before)))
+        try:
+            path.write_text(after, encoding="utf-8")
+            # Only what plots show is drawn: it takes long.
+            report(results, drawn=name in ("result.json", "evaluations.jsonl"))
+            counts["reported"] += 1
+        except InputError:
+            counts["refused"] += 1
+        finally:
+            path.write_bytes(before)
+
+    check()
+    print(f"\nresults: {counts}")
+    assert counts["reported"] >= inputs // 10
+    assert counts["refused"] >= inputs // 10
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -34,6 +34,13 @@ NAMES = [
     "--- -- -",
     "]]> <!-- -->",
 ]
+
+
+QUIET = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.explicit, Phase.generate],  # to shrink what fails would take minutes
+}
 
 
 def rendered(markdown):
@@ -80,23 +87,99 @@ def test_dollar_signs_are_drawn_as_they_are(experiment, tmp_path):
     assert title.get_parse_math() is False
 
 
-@given(st.text(alphabet=st.sampled_from(r"ab_*`~$<>&#!|[](){}\: -"), min_size=1).map(str.strip).filter(bool))
-def test_a_cell_of_a_markdown_table_shows_its_text(name):
-    table = Table(title="A title", columns=("name", "value"), rows=((name, "1"),))
-    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(table.markdown())
-    cells = [token for before, token in itertools.pairwise(tokens) if before.type == "td_open"]
-    children = cells[0].children
-    assert {child.type for child in children} <= {"text", "text_special"}
-    assert "".join(child.content for child in children) == name
+MARKS = st.text(alphabet=st.sampled_from(r"ab_*`~$<>&#!|[](){}\\: -%^\"'."), min_size=1)
+ANY = st.text(max_size=12) | MARKS | st.sampled_from(NAMES)
 
 
-@given(st.text())
-def test_plain_text_is_one_line_that_every_encoding_of_unicode_holds(text):
-    shown = plain(text)
-    assert shown.isprintable()
-    shown.encode("utf-8")
-    if text.isprintable():
-        assert shown == text
+def examples(default):
+    """So many names by default, and ten thousand where there is time."""
+    return pytest.mark.parametrize("names", [default, pytest.param(10_000, marks=pytest.mark.slow)])
+
+
+@examples(300)
+def test_a_table_shows_any_name_as_text(names):
+    """In Markdown a cell has no markup; LaTeX has nothing but the name once its escapes are taken back."""
+
+    @settings(max_examples=names, **QUIET)
+    @given((ANY | MARKS).map(str.strip).filter(bool))
+    def check(name):
+        table = Table(title=name, columns=("name", "value"), rows=((name, "1"),), notes=(name,))
+        tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(table.markdown())
+        cells = [token for before, token in itertools.pairwise(tokens) if before.type == "td_open"]
+        assert {child.type for child in cells[0].children} <= {"text", "text_special"}
+        assert "".join(child.content for child in cells[0].children).strip() == plain(name).strip()
+        (row,) = [line for line in table.latex().splitlines() if line.endswith(r" & 1 \\")]
+        assert unescaped(row.removesuffix(r" & 1 \\")) == plain(name)
+        text = table.text()
+        assert all(character.isprintable() or character == "\n" for character in text)
+        text.encode("utf-8")
+
+    check()
+
+
+LATEX = {
+    r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"$\pm$": "\u00b1",
+    r"$\uparrow$": "\u2191", "$<$": "<", "$>$": ">", "$|$": "|", "-{}-": "--", "$-$": "-", "{[}": "[", "{*}": "*",
+    **{f"\\{character}": character for character in "&%$#_{}"},
+}  # fmt: skip
+
+
+def unescaped(latex):
+    """The text that LaTeX sets; a special character that is not escaped is none."""
+    found = []
+    while latex:
+        escape = next((each for each in LATEX if latex.startswith(each)), latex[0])
+        assert escape in LATEX or escape not in r"\$&%#_{}~^", latex
+        found.append(LATEX.get(escape, escape))
+        latex = latex[len(escape) :]
+    return "".join(found)
+
+
+@examples(3)
+def test_every_file_of_a_report_is_sound_whatever_data_model_and_failures_are_called(
+    names, experiment, tmp_path
+):
+    numbers = itertools.count()
+
+    @settings(max_examples=names, **QUIET)
+    @given(ANY.filter(lambda name: name.strip("./ ") and "\0" not in name), ANY.filter(bool), ANY)
+    def check(dataset, model, failure):
+        root = tmp_path / str(next(numbers))
+        failures = {"compare-lexicase-seed1": failure or "it broke"}
+        plan = experiment(
+            "compare",
+            {"sgd": [60.0], "lexicase": [62.0, None]},
+            dataset=dataset,
+            model=model,
+            failures=failures,
+        )
+        shown = str(gather(plan).settings[0])
+        for path in write_report(plan):
+            if path.suffix == ".svg":
+                ET.parse(path)
+            elif path.suffix in (".md", ".tex", ".txt"):
+                text = path.read_text(encoding="utf-8")
+                assert all(character.isprintable() or character == "\n" for character in text)
+        assert " ".join(shown.split()) in " ".join(
+            rendered(results_page(plan.root, tmp_path / "RESULTS.md")).split()
+        )
+        plan.root.rename(root)
+
+    check()
+
+
+@examples(300)
+def test_plain_text_is_one_line_that_every_encoding_of_unicode_holds(names):
+    @settings(max_examples=names, **QUIET)
+    @given(st.text())
+    def check(text):
+        shown = plain(text)
+        assert shown.isprintable()
+        shown.encode("utf-8")
+        if text.isprintable():
+            assert shown == text
+
+    check()
 
 
 def test_an_error_message_in_markdown_is_text():

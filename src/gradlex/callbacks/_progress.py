@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
-from gradlex._console import console, plural
+from gradlex._console import console, one_line, plural
 from gradlex.callbacks._callback import Callback, LiveRun
 from gradlex.callbacks._record import Metrics, Record
 from gradlex.recipe import GIVEN
@@ -97,7 +97,7 @@ def headline(run: LiveRun) -> str:
         below = run.path.is_relative_to(Path.cwd())
         where = f" -> {run.path.relative_to(Path.cwd()) if below else run.path}"
     names = "" if GIVEN in (recipe.model, recipe.dataset) else f"{recipe.model} on {recipe.dataset}, "
-    return (
+    return one_line(
         f"{selection}: {names}{plural(run.data['train_samples'], 'sample')}{population}, "
         f"{plural(recipe.require('generations'), 'generation')}; {plural(run.workers, 'worker')}{threads} on {device}, "
         f"{recipe.precision}{where}"

@@ -9,10 +9,11 @@ import errno
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from gradlex._console import console, open_streams, print_error
+from gradlex._console import console, one_line, open_streams, print_error, printable
 from gradlex._version import __version__
 from gradlex.errors import InputError, InterruptedRun, RunError, unknown_name
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:
-        _exit(error, 2)
+        _exit(one_line(str(error)), 2)
     except RunError as error:
         _exit(error, 1)
     except InterruptedRun as interruption:
@@ -52,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _exit("interrupted", 130)
     except OSError as error:  # whatever was not handled closer to its cause, a full disk for example
         _exit(error, 2 if error.errno == errno.ENAMETOOLONG else 1)
+    except Exception:  # noqa: BLE001  # a fault of gradlex, or of a user's code that it does not name
+        sys.stderr.write(printable(traceback.format_exc()))  # as Python would, but for control characters
+        sys.exit(1)
 
 
 def _run(words: list[str]) -> None:

@@ -311,7 +311,7 @@ def _start(
     *,
     resume: bool,
 ) -> None:
-    from gradlex._console import console
+    from gradlex._console import console, one_line
     from gradlex.callbacks import Progress
     from gradlex.runs import Named, leading, start
 
@@ -323,14 +323,14 @@ def _start(
         resume=resume,
         callbacks=(Progress(), *loggers),
         handle_signals=True,
-        notice=lambda text: console().print(f"note: {text}", soft_wrap=True),
+        notice=lambda text: console().print(one_line(f"note: {text}"), soft_wrap=True),
     )
     if leading():
         _summary(run, out)
 
 
 def _summary(run: Run, path: Path) -> None:
-    from gradlex._console import console, metric_words, plural
+    from gradlex._console import console, metric_words, one_line, plural
 
     result, recipe = run.result, run.recipe
     out = console()
@@ -352,8 +352,8 @@ def _summary(run: Run, path: Path) -> None:
         soft_wrap=True,
     )
     other = "lexicase" if recipe.selection == "sgd" else "sgd"
-    out.print(f"run folder: {path}", soft_wrap=True)
+    out.print(one_line(f"run folder: {path}"), soft_wrap=True)
     out.print(
-        f"next: gradlex evaluate {shlex.quote(str(path))}, or train with --selection {other} to compare",
+        f"next: gradlex evaluate {one_line(shlex.quote(str(path)))}, or train with --selection {other} to compare",
         soft_wrap=True,
     )

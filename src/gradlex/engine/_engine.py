@@ -134,7 +134,8 @@ class TrainedCandidates:
             memory=choice.memory,
         )
         for step in self._engine.steps:
-            parent = step(parent, before, self)
+            with failing_as(f"the promotion step {getattr(step, '__name__', type(step).__name__)}"):
+                parent = step(parent, before, self)
         if winner is not None:
             parent = parent.with_slot(WINNER, winner)
         self._own.clear()

@@ -96,9 +96,9 @@ def run_jobs(
                     watcher.started(job)
             _wait(running)
             for child in list(running):
+                _listen(child, watcher)
                 if interrupts.signum:
                     child.end(interrupts.signum)
-                _listen(child, watcher)
                 if not child.process.is_alive():
                     _listen(child, watcher)  # what it said last
                     running.remove(child)
@@ -136,11 +136,15 @@ class _Child:
     output: Connection
     printed: bytearray = field(default_factory=bytearray)
     last: _Finished | _Refused | None = None
+    trains: bool = False
+    """Whether it has come to its first generation."""
     asked_to_end: bool = False
 
     def end(self, signum: int) -> None:
-        """Ask it, once, to end after the current generation."""
-        if not self.asked_to_end:
+        """Ask it, once, to end after the current generation; before the first there is nothing to wait for."""
+        if not self.trains:
+            self.process.kill()
+        elif not self.asked_to_end:
             self.asked_to_end = True
             with suppress(OSError):  # it has ended by itself
                 self.pipe.send(signum)
@@ -149,6 +153,11 @@ class _Child:
     def log(self) -> Path:
         """Where what it printed is kept if it breaks down."""
         return self.job.folder.with_name(f"{self.job.folder.name}.log")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Begun:
+    """The first generation begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +234,10 @@ def _listen(child: _Child, watcher: Watcher) -> None:
     try:
         while not child.pipe.closed and child.pipe.poll():
             said = child.pipe.recv()
+            child.trains = True
             if isinstance(said, _Moved):
                 watcher.moved(child.job, said.generations)
-            else:
+            elif not isinstance(said, _Begun):
                 child.last = said
     except (EOFError, OSError):  # the process has ended; its exit code tells the rest
         child.pipe.close()
@@ -331,6 +341,10 @@ class _Reporter(Callback):
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+
+    def on_start(self, run: LiveRun) -> None:
+        """All is there, and training begins."""
+        self._pipe.send(_Begun())
 
     def on_generation(self, run: LiveRun, record: Record) -> None:
         """One more is done."""

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM: the first ends the run after the current generation, the second at once."""
+"""Ctrl-C and SIGTERM: the first ends a run after the current generation, the second at once.
+
+Before the first generation there is nothing to wait for: then the first ends it at once.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,19 @@ _GRACE = 3.0  # seconds for an orderly end
 
 
 class Interrupts:
-    """A context in which the first signal sets `signum` and the second raises SystemExit.
+    """A context in which the first signal sets `signum`, once it `waits`, and any other raises SystemExit.
 
     Python acts on a signal only between two of its own steps, and may be waiting inside torch for another
-    process. So a thread hears the signals too, and where the second has not ended the process soon, it does.
+    process. So a thread hears the signals too, and where one that should has not ended the process soon, it does.
     A signal that was ignored before stays ignored.
     """
 
-    def __init__(self, *, handle: bool) -> None:
+    def __init__(self, *, handle: bool, waits: bool = True) -> None:
         self._handle = handle
+        self.waits = waits
+        """Whether there is something to finish first."""
         self._before: dict[int, object] = {}
-        self._count = 0
+        self._ending = False
         self._left = threading.Event()
         self.signum = 0
 
@@ -52,19 +57,19 @@ class Interrupts:
             self._writer.close()
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count == 1:
+        if self.waits and not self.signum:
             self.signum = number
             # Not print: the signal may have come in the middle of one.
             with suppress(OSError):
                 os.write(2, b"gradlex: stopping after this generation; press Ctrl-C again to stop now\n")
-        elif self._count == 2:  # once only, so that a third cannot disturb the orderly end
+        elif not self._ending:  # once only, so that a third cannot disturb the orderly end
+            self._ending = True
             raise SystemExit(128 + number)
 
     def _listen(self) -> None:
         heard: list[int] = []
         with self._reader:
-            while len(heard) < 2:
+            while len(heard) < (2 if self.waits else 1):
                 received = self._reader.recv(1)
                 if not received:  # the context has been left
                     return
@@ -72,7 +77,7 @@ class Interrupts:
         if not self._left.wait(_GRACE):
             for child in multiprocessing.active_children():
                 child.kill()
-            os._exit(128 + heard[1])
+            os._exit(128 + heard[-1])
 
 
 @contextmanager

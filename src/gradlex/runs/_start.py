@@ -62,7 +62,7 @@ def start(
     With `out` everything is recorded in that folder and, with `resume`, a run that is there continues where it stopped.
     `notice` receives what a person should know, a damaged checkpoint that was passed over for example; by default it
     is logged as a warning. With `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation
-    (InterruptedRun).
+    (InterruptedRun), and at once where none has begun.
     """
     execution, notice = execution or Execution(), notice or logging.getLogger("gradlex").warning
     device = find_device(execution.device)
@@ -103,7 +103,7 @@ def start(
                 callback.check(problem.data)
         execution.check_kept(problem.recipe.require("generations"))
         processes = choose_processes(workers, problem, notice)
-        interrupts = stack.enter_context(Interrupts(handle=handle_signals))
+        interrupts = stack.enter_context(Interrupts(handle=handle_signals, waits=False))
         member = stack.enter_context(members(problem, processes, functools.partial(follow, execution)))
         if folder is not None and not continues:  # only now: what no run can do is refused before it is made
             stack.enter_context(folder.locked())
@@ -198,6 +198,7 @@ class _Session:
         if self._team.largest(bool(live.stopped)):  # in on_start, or before the run was interrupted
             return
         engine = problem.engine(worker, self._team, problem.steps)
+        self._interrupts.waits = True
         for generation in evolve(live.parent, engine, problem.select, recipe):
             varies = recipe.vary and live.parent.generation >= recipe.branch
             settings = settings_of(recipe, live.parent) if varies else []

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlex._checks import check_options, keyword_options
 from gradlex._objects import load_object
-from gradlex.errors import InputError, RunError, unknown_name
+from gradlex.errors import InputError, RunError, failing_as, unknown_name
 from gradlex.selection._batch_lexicase import batch_lexicase
 from gradlex.selection._dalex import dalex, dalex_parents
 from gradlex.selection._downsampled_lexicase import (
@@ -215,7 +215,8 @@ def _checked_choice(
     cases: Indices, errors: CaseErrors, rng: np.random.Generator, *, select: Selection, name: str
 ) -> Choice:
     """What a strategy of the user's own has chosen, if that is a candidate."""
-    choice = select(cases, errors, rng)
+    with failing_as(f"selection {name!r}"):
+        choice = select(cases, errors, rng)
     if not isinstance(choice, Choice):
         raise RunError(f"selection {name!r} returned {choice!r:.80}: return a gradlex.selection.Choice.")
     if choice.index not in errors.candidates:
