@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -87,11 +88,12 @@ Accuracies = Mapping[str, Sequence[float | None]]
 """Per cent by seed, for `sgd` or `lexicase population=2`; None: planned, not started."""
 
 
-@pytest.fixture
-def experiment(tmp_path: Path) -> Callable[..., Plan]:
-    """Makes an experiment under tmp_path/results from the test accuracies of its runs, seed by seed."""
+@pytest.fixture(scope="session")
+def make_experiment() -> Callable[..., Plan]:
+    """Makes an experiment in a folder from the test accuracies of its runs, seed by seed."""
 
     def make(
+        root: Path,
         name: str,
         accuracies: Accuracies,
         *,
@@ -100,7 +102,6 @@ def experiment(tmp_path: Path) -> Callable[..., Plan]:
         epochs: int = 40,
         **shared: object,
     ) -> Plan:
-        root = tmp_path / "results"
         runs = []
         for arm, values in accuracies.items():
             method, *told = arm.split()
@@ -158,6 +159,12 @@ def revised() -> Callable[..., Plan]:
         return moved
 
     return make
+
+
+@pytest.fixture
+def experiment(make_experiment: Callable[..., Plan], tmp_path: Path) -> Callable[..., Plan]:
+    """The same under tmp_path/results."""
+    return functools.partial(make_experiment, tmp_path / "results")
 
 
 TABLE2: Accuracies = {

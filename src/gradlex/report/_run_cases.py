@@ -15,7 +15,7 @@ from gradlex.report._decisions import Decisive, decisions, decisive, halves
 from gradlex.report._format import NONE, count, number_of, plain
 from gradlex.report._run_words import method_of
 from gradlex.report._samples import Samples, Shown
-from gradlex.runs import Predictions, StoredRun, case_samples, stored_predictions
+from gradlex.runs import Predictions, StoredRun, case_samples, stored_predictions, trained_samples
 
 _GALLERY = 12
 """Samples in a row of thumbnails."""
@@ -51,11 +51,11 @@ class RunCases:
         self.run, self.samples, self.recipe = run, samples, run.recipe
         self.predictions = {} if run.result is None else stored_predictions(run.path, run.result)
         self.decisions = decisions(run.generations)
-        held = case_samples(run.recipe, run.data["train_samples"])
-        everyone = np.arange(run.data["train_samples"])
-        self.cases = everyone if held is None else held
+        samples_of_data = run.data["train_samples"]
+        cases = case_samples(run.recipe, samples_of_data)
+        self.cases = np.arange(samples_of_data) if cases is None else cases
         """The number of each case among the training samples of the data."""
-        self.trained = everyone if held is None else np.setdiff1d(everyone, held)
+        self.trained = trained_samples(run.recipe, samples_of_data)
         """The same of each sample that was trained on."""
 
     # Which cases decided
@@ -137,11 +137,9 @@ class RunCases:
     def class_table(self) -> list[tuple[str, str, str, str]]:
         """Class, its share of the training samples, and its share of eliminations early and late."""
         targets = self._targets()
-        if targets is None or not np.issubdtype(targets.dtype, np.integer) or self.not_recorded:
+        if targets is None or targets.ndim != 1 or targets.dtype.kind not in "iu" or self.not_recorded:
             return []
-        early, late = (
-            Counter[int](), Counter[int]()
-        )  # fmt: skip
+        early, late = Counter[int](), Counter[int]()
         for counts, found in zip(
             (early, late), halves(self.decisions, len(self.run.generations)), strict=True
         ):
@@ -193,11 +191,11 @@ class RunCases:
             if isinstance(names, list) and 0 <= target < len(names):
                 return plain(names[target])
             return str(target)
-        return f"{float(target):.4g}"
+        return "" if np.ndim(target) else f"{float(target):.4g}"  # several targets are no name
 
     @functools.cached_property
     def _is_classification(self) -> bool:
-        return self.recipe.task == "classification" or self.run.data.get("num_classes") is not None
+        return self.recipe.task in (None, "classification")
 
     # Where the network fails
 

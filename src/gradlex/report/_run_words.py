@@ -10,8 +10,8 @@ from statistics import median
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.report._decisions import decisions
 from gradlex.report._format import NONE, number_of, plain
-from gradlex.runs import StoredRun
-from gradlex.tasks import Measure
+from gradlex.runs import StoredRun, load_task
+from gradlex.tasks import TASKS, Measure
 
 _REASONS = {
     "sole_survivor": "ended with one candidate left",
@@ -29,13 +29,13 @@ _REASONS = {
 
 
 def measures_of(run: StoredRun) -> list[Measure]:
-    """The task's metrics: of the result, or of what was evaluated so far, of which only the names are known."""
+    """The task's metrics: those of the result, of a task by name, or the names of what was evaluated so far."""
     if run.result is not None:
         return [Measure(**each) for each in run.result["measures"]]
+    if run.recipe.task is None or run.recipe.task in TASKS:
+        return list(load_task(run.path).measures)
     evaluated = [record.test for record in run.generations if record.test]
-    names = list(evaluated[-1]) if evaluated else []
-    usual = {"accuracy": Measure("accuracy", fraction=True), "loss": Measure("loss", higher_is_better=False)}
-    return [usual.get(name, Measure(name)) for name in names]
+    return [Measure(name) for name in (evaluated[-1] if evaluated else ())]
 
 
 def shown_value(value: float | None, measure: Measure) -> str:

@@ -17,6 +17,7 @@ from ._problem import Resolved as Resolved
 from ._problem import Resolver as Resolver
 from ._problem import case_samples as case_samples
 from ._problem import make_problem as make_problem
+from ._problem import trained_samples as trained_samples
 from ._replay import replay_recipe as replay_recipe
 from ._resolve import resolve_method as resolve_method
 from ._resources import choose_threads as choose_threads

@@ -228,16 +228,14 @@ def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentat
 
 def _split(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples, Samples | None]:
     """The samples to train on, the cases to select on, and the validation part; the last two may be held out."""
-    every = np.arange(len(samples))
     validation, cases = validation_numbers(recipe, len(samples)), case_samples(recipe, len(samples))
     if cases is None:
         return samples, samples, None
-    held = held_out_samples(recipe, len(samples) - len(validation)) > 0
-    train = np.setdiff1d(every, np.concatenate([validation, cases]) if held else validation)
+    train = trained_samples(recipe, len(samples))
     trained = Subset(samples, train)
     return (
         trained,
-        Subset(samples, cases) if held else trained,
+        trained if np.array_equal(train, cases) else Subset(samples, cases),
         Subset(samples, validation) if len(validation) else None,
     )
 
@@ -246,6 +244,14 @@ def validation_numbers(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp]
     """Which of the data's training samples are the validation part, by their numbers."""
     order = stream(recipe.seed, "validation").permutation(num_samples)
     return np.sort(order[: validation_samples(recipe, num_samples)])
+
+
+def trained_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp]:
+    """Which of the data's training samples are trained on, by their numbers: neither held-out cases nor validation."""
+    validation, cases = validation_numbers(recipe, num_samples), case_samples(recipe, num_samples)
+    held = cases is not None and held_out_samples(recipe, num_samples - len(validation)) > 0
+    apart = np.concatenate([validation, cases]) if cases is not None and held else validation
+    return np.setdiff1d(np.arange(num_samples), apart)
 
 
 def case_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp] | None:
