@@ -26,7 +26,7 @@ def curve_charts(run: StoredRun, measures: Sequence[Measure]) -> list[Chart]:
     charts = []
     for measure in measures:
         scale = 100 if measure.fraction else 1
-        parts = {"test": "test", "ema": "moving average of the parents, test"}
+        parts = {"test": "test", "validation": "validation", "ema": "moving average of the parents, test"}
         series = tuple(
             Series(
                 name=title,
@@ -43,12 +43,12 @@ def curve_charts(run: StoredRun, measures: Sequence[Measure]) -> list[Chart]:
         show = per_cent if measure.fraction else short
         charts.append(
             Chart(
-                title=f"Test {measure.name}",
-                summary=f"Test {measure.name} from {show(values[0])} to {show(values[-1])} in "
+                title=f"{series[0].name.capitalize()} {measure.name}",
+                summary=f"{series[0].name.capitalize()} {measure.name} from {show(values[0])} to {show(values[-1])} in "
                 f"{number_of(len(values), 'evaluation')}.",
                 x=x,
                 x_name="generation",
-                y_name=label("test", measure),
+                y_name=label(series[0].name if len(series) == 1 else "", measure).strip(),
                 series=series,
                 show=show,
                 log=_falls_far(series),

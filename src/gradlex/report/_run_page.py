@@ -96,7 +96,7 @@ class _Head:
         """Of the final network, or of the last evaluation; the test part first."""
         if self.run.result is not None:
             found = self.run.result["metrics"]
-            return {part: found[part] for part in ("test", "train", "ema") if part in found}
+            return {part: found[part] for part in ("test", "validation", "train", "ema") if part in found}
         evaluated = [record.metrics for record in self.run.generations if record.metrics]
         return dict(evaluated[-1]) if evaluated else {}
 

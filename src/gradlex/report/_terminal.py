@@ -93,7 +93,7 @@ def _metric_lines(run: StoredRun, measures: Sequence[Measure]) -> list[str]:
     else:
         evaluated = [record.metrics for record in run.generations if record.metrics]
         parts = evaluated[-1] if evaluated else {}
-    words = {"test": "test", "train": "training", "ema": "moving average"}
+    words = {"test": "test", "validation": "validation", "train": "training", "ema": "moving average"}
     return [
         f"{title:15}"
         + ", ".join(
