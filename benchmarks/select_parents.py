@@ -1,59 +1,65 @@
 """How fast `gradlex.selection.select_parents` is, as ratios measured in one run, and how much memory it needs.
 
-Against the packages `lexicase` (its NumPy form) and `deap`: 1,000 individuals x 200 cases, 1,000 parents, every
-parent by its own order of cases. DEAP would take many minutes, so it selects fewer parents and the time is
-scaled; its cost is the same for each. Install with `pip install gradlex[benchmarks]`.
+Against the packages `lexicase` (its NumPy form), `deap` and `tpot`: 1,000 parents, every parent by its own order of
+cases. The loops of DEAP and TPOT would take hours, so they select a few parents and the time is scaled; their cost is
+the same for each. Times are CPU seconds of this process, which other load on the machine disturbs little. Install with
+`pip install gradlex[benchmarks]`, and `pip install --no-deps tpot`, of which one file is used.
 
     python benchmarks/select_parents.py
+    python benchmarks/select_parents.py --shapes 1000x200
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import multiprocessing
-import resource
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from gradlex.selection import select_parents
 
-INDIVIDUALS, CASES, PARENTS = 1_000, 200, 1_000
+PARENTS = 1_000
+SHAPES = ("1000x200", "1000x5000", "10000x1000")
 TABLES = ("binary, half fail", "binary, 2 % fail", "continuous")
 
 
-def tables(shape: tuple[int, int]) -> dict[str, np.ndarray]:
+def table_of(name: str, shape: tuple[int, int]) -> np.ndarray:
     rng = np.random.default_rng(0)
-    return {
-        "binary, half fail": (rng.random(shape) < 0.5).astype(np.float64),
-        "binary, 2 % fail": (rng.random(shape) < 0.02).astype(np.float64),
-        "continuous": rng.random(shape),
-    }
+    if name == "continuous":
+        return rng.random(shape)
+    return (rng.random(shape) < (0.5 if "half" in name else 0.02)).astype(np.float64)
 
 
 def seconds(run: Callable[[int], object], repeats: int) -> float:
-    """The median of some runs, each with its own seed."""
+    """The median CPU seconds of some runs, each with its own seed."""
     times = []
     for seed in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         run(seed)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return statistics.median(times)
 
 
 def ours(table: np.ndarray) -> float:
     select_parents(table, 10, rng=0)  # warm up
-    return seconds(lambda seed: select_parents(table, PARENTS, rng=seed), 15)
+    return seconds(lambda seed: select_parents(table, PARENTS, rng=seed), 5)
 
 
-def lexicase_package(table: np.ndarray) -> float:
+def lexicase_package(table: np.ndarray, parents: int) -> float:
+    """The package's time for all the parents, scaled where it is given fewer."""
     import lexicase  # noqa: PLC0415  # so that memory is measured without it
 
     fitness = -table  # there, higher is better
-    return seconds(lambda seed: lexicase.lexicase_selection(fitness, PARENTS, seed=seed), 5)
+    lexicase.lexicase_selection(fitness[:50, :50], 5, seed=0)  # warm up
+    return (
+        seconds(lambda seed: lexicase.lexicase_selection(fitness, parents, seed=seed), 1) * PARENTS / parents
+    )
 
 
 def deap_package(table: np.ndarray, parents: int) -> float:
@@ -61,7 +67,7 @@ def deap_package(table: np.ndarray, parents: int) -> float:
     from deap import base, tools  # noqa: PLC0415
 
     class Fitness(base.Fitness):  # type: ignore[misc]  # deap has no types
-        weights = (-1.0,) * CASES
+        weights = (-1.0,) * table.shape[1]
 
     class Individual:
         def __init__(self, errors: list[float]) -> None:
@@ -71,49 +77,72 @@ def deap_package(table: np.ndarray, parents: int) -> float:
     return seconds(lambda seed: tools.selLexicase(population, parents), 1) * PARENTS / parents
 
 
-def speed() -> None:
-    print(f"{INDIVIDUALS:,} individuals x {CASES} cases, {PARENTS:,} parents, seconds (median)")
-    print(f"{'table':20}{'gradlex':>10}{'lexicase':>10}{'deap *':>10}{'x lexicase':>12}{'x deap':>10}")
-    for name, table in tables((INDIVIDUALS, CASES)).items():
-        mine, theirs = ours(table), lexicase_package(table)
-        deap = deap_package(table, 2 if "2 %" in name else 10)
-        print(f"{name:20}{mine:>10.5f}{theirs:>10.4f}{deap:>10.1f}{theirs / mine:>12.1f}{deap / mine:>10.0f}")
-    print("* scaled from 10 parents (2 where 2 % fail)\n")
+def tpot_package(table: np.ndarray, parents: int) -> float | None:
+    """The same for TPOT's loop, from its file alone: the package imports dask and more."""
+    spec = importlib.util.find_spec("tpot")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    place = Path(spec.submodule_search_locations[0]) / "selectors" / "lexicase_selection.py"
+    source = importlib.util.spec_from_file_location("tpots_own", place)
+    assert source is not None
+    assert source.loader is not None
+    own = importlib.util.module_from_spec(source)
+    source.loader.exec_module(own)
+    return seconds(lambda seed: own.lexicase_selection(-table, parents, rng=seed), 1) * PARENTS / parents
 
 
-def _peak(
-    name: str, dtype: str, parents: int, answer: multiprocessing.Queue[tuple[float, float, float]]
-) -> None:
-    """In a process of its own: the table's bytes, and the most that was held with it by two measures."""
-    table = tables((10_000, 1_000))[name].astype(dtype)
+def speed(shapes: list[tuple[int, int]]) -> None:
+    print(f"{PARENTS:,} parents, CPU seconds, and how many times faster gradlex is")
+    print(
+        f"{'table':20}{'shape':>14}{'gradlex':>10}{'lexicase':>10}{'x':>7}{'deap *':>10}{'x':>8}{'tpot *':>10}{'x':>8}"
+    )
+    for shape in shapes:
+        for name in TABLES:
+            table = table_of(name, shape)
+            mine = ours(table)
+            few = 1 if table.size > 1e6 or "2 %" in name else 5
+            others = [
+                lexicase_package(table, PARENTS if table.size < 1e6 else 100),
+                deap_package(table, few),
+                tpot_package(table, few),
+            ]
+            line = "".join(
+                f"{other:>10.3g}{other / mine:>{width}.0f}" if other is not None else " " * (10 + width)
+                for other, width in zip(others, (7, 8, 8), strict=True)
+            )
+            print(f"{name:20}{shape[0]:>7,} x{shape[1]:>5,}{mine:>10.4f}{line}", flush=True)
+    print("* scaled from 1 to 5 parents; lexicase from 100 on the large tables\n")
+
+
+def _peak(name: str, dtype: str, answer: multiprocessing.Queue[tuple[float, float]]) -> None:
+    """In a process of its own: the table's bytes, and the most that was held with it."""
+    table = table_of(name, (10_000, 1_000)).astype(dtype)
     tracemalloc.start()
-    select_parents(table, parents, rng=0)
-    traced = tracemalloc.get_traced_memory()[1] + table.nbytes
-    tracemalloc.stop()
-    start = time.perf_counter()
-    select_parents(table, parents, rng=0)
-    answer.put((table.nbytes, traced, time.perf_counter() - start))
+    select_parents(table, PARENTS, rng=0)
+    answer.put((table.nbytes, tracemalloc.get_traced_memory()[1] + table.nbytes))
 
 
 def memory() -> None:
     print("10,000 individuals x 1,000 cases: peak memory with the table, in tables")
-    print(f"{'table':20}{'type':>9}{'table MB':>10}{'peak MB':>10}{'peak/table':>12}{'1,000 parents s':>17}")
+    print(f"{'table':20}{'type':>9}{'table MB':>10}{'peak MB':>10}{'peak/table':>12}")
     spawn = multiprocessing.get_context("spawn")
     for name in TABLES:
         for dtype in ("float64", "uint8") if "binary" in name else ("float64", "float32"):
             answer = spawn.Queue()
-            child = spawn.Process(target=_peak, args=(name, dtype, 1_000, answer))
+            child = spawn.Process(target=_peak, args=(name, dtype, answer))
             child.start()
-            size, peak, took = answer.get()
+            size, peak = answer.get()
             child.join()
             print(
-                f"{name:20}{dtype:>9}{size / 1e6:>10.0f}{peak / 1e6:>10.0f}{peak / size:>12.2f}{took:>17.3f}"
+                f"{name:20}{dtype:>9}{size / 1e6:>10.0f}{peak / 1e6:>10.0f}{peak / size:>12.2f}", flush=True
             )
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"largest resident size of a child, making its tables included: {largest:.0f} MB")
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    speed()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shapes", nargs="+", default=SHAPES, help="individuals x cases")
+    given = parser.parse_args()
+    speed([(int(shape.split("x")[0]), int(shape.split("x")[1])) for shape in given.shapes])
     memory()

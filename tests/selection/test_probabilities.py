@@ -50,6 +50,28 @@ def test_lexicase_after_a_depth_equals_the_enumeration_of_orders(depth, on_all_f
         np.testing.assert_allclose(found, exact, atol=1e-12)
 
 
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+@pytest.mark.parametrize("depth", [None, 3])
+def test_many_candidates_with_few_behaviours_have_exact_chances(on_all_fail, depth):
+    # 600 candidates of 6 behaviours: those of a behaviour share what it would have with as many copies of each.
+    few = (np.random.default_rng(4).random((6, 40)) < 0.3).astype(float)
+    owner = np.random.default_rng(5).integers(0, 6, 600)
+    found = selection_chances(few[owner], on_all_fail=on_all_fail, depth=depth)
+    assert found.exact
+    assert found.values.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found.values, found.values[[int((owner == own).argmax()) for own in owner]])
+    if (
+        depth is None and on_all_fail == "survive"
+    ):  # no pool ends with two behaviours: how many share one says nothing
+        alone = selection_probabilities(few, on_all_fail=on_all_fail)
+        np.testing.assert_allclose(np.bincount(owner, found.values), alone, atol=1e-12)
+    twins = np.array(
+        [[0.0, 1.0], [0.0, 1.0], [1.0, 1.0]]
+    )  # the first case tells, the second ends selection under "random"
+    at_once = selection_probabilities(twins, on_all_fail="random")
+    np.testing.assert_allclose(at_once, [0.5 * 0.5 + 0.5 / 3, 0.5 * 0.5 + 0.5 / 3, 0.5 / 3])
+
+
 @pytest.mark.parametrize("levels", [3, 6, None])
 def test_lexicase_on_graded_errors_equals_the_enumeration_of_orders(levels, naive):
     for table in tables(1, 40, levels):

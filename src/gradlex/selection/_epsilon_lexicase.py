@@ -23,6 +23,7 @@ from annotated_types import Ge
 from gradlex.selection._cases import ResolvedCases
 from gradlex.selection._lexicase_parents import lexicase_parents
 from gradlex.selection._pools import (
+    Behaviours,
     Mask,
     Probabilities,
     kinds_of_cases,
@@ -198,10 +199,13 @@ def epsilon_lexicase_probabilities(
         return lexicase_probabilities(_failing(table, epsilon), order=order)
     if epsilon_mode == "dynamic" and epsilon is None:
         return None
+    behaviour = Behaviours.of(table)
     kinds, counts, levels = kinds_of_cases(table.astype(np.float64), order)
     deviations = median_absolute_deviation(kinds) if epsilon is None else np.full(len(counts), float(epsilon))
 
-    def near(pool: Indices) -> Mask:
-        return np.asarray(kinds[pool] <= kinds[pool].min(axis=0) + deviations)
+    rows = kinds[behaviour.first]
 
-    return pool_chances(near, counts, len(table), levels=levels)
+    def near(pool: Indices) -> Mask:
+        return np.asarray(rows[pool] <= rows[pool].min(axis=0) + deviations)
+
+    return behaviour.shared(pool_chances(near, counts, behaviour.sizes, levels=levels))

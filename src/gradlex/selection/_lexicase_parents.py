@@ -153,7 +153,10 @@ def _exhaust(
         # In a random order, kinds first occur as in a race of exponential times with the counts as rates.
         orders = np.argsort(rng.exponential(size=(len(active), len(counts))) / counts, axis=1).T
     else:
-        orders = rng.permuted(np.tile(filters.telling, (len(active), 1)), axis=1).T
+        rows = np.tile(filters.telling.astype(np.int32), (len(active), 1))
+        orders = rng.permuted(
+            rows, axis=1, out=rows
+        ).T  # in place and small: a table of bytes is not much larger
     _follow(filters, pools, final, active, orders)
 
 

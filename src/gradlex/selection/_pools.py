@@ -44,6 +44,29 @@ class TooManyPools(Exception):
     """More pools can be reached than are followed: the chances must be estimated."""
 
 
+class Behaviours(NamedTuple):
+    """Candidates that no case tells apart: they stay together in every pool, so one row stands for all of them."""
+
+    first: Indices
+    """(behaviours,): a candidate of each."""
+    owner: Indices
+    """(candidates,): the behaviour of each."""
+    sizes: Indices
+    """(behaviours,): how many candidates have it."""
+
+    @classmethod
+    def of(cls, table: ErrorTable) -> Behaviours:
+        """The different rows of a (candidates, cases) table, in the order of their first candidates."""
+        seen: dict[bytes, int] = {}
+        owner = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in table], dtype=np.intp)
+        first = np.unique(owner, return_index=True)[1]
+        return cls(first=first, owner=owner, sizes=np.bincount(owner))
+
+    def shared(self, chances: Probabilities) -> Probabilities:
+        """The chance of each candidate from those of the behaviours."""
+        return np.asarray((chances / self.sizes)[self.owner])
+
+
 class _Steps(NamedTuple):
     """The pools, and the cases that lead from one to a smaller one or end the selection there."""
 
@@ -70,31 +93,43 @@ def lexicase_probabilities(
     """
     ends = on_all_fail == "random"
     ranks = (table != 0).astype(np.uint8) if ends else dense_ranks(table)
-    if len(table) <= _MOST_FOR_ALL_SUBSETS and ranks.max() <= 1 and order is None:
-        return _flow(_steps_between_subsets(ranks == 0, ends), table.shape[1], depth)
+    behaviour = Behaviours.of(ranks)
+    return behaviour.shared(_behaviour_chances(ranks[behaviour.first], ends, depth, order, behaviour.sizes))
+
+
+def _behaviour_chances(
+    ranks: npt.NDArray[np.integer],
+    ends: bool,
+    depth: int | None,
+    order: ResolvedCases | None,
+    sizes: Indices,
+) -> Probabilities:
+    """The chance of each row, which stands for `sizes` candidates together."""
+    if len(ranks) <= _MOST_FOR_ALL_SUBSETS and ranks.max() <= 1 and order is None:
+        return _flow(_steps_between_subsets(ranks == 0, ends), ranks.shape[1], depth, sizes)
     kinds, counts, levels = kinds_of_cases(ranks, order)
 
     def best(pool: Indices) -> Mask:
         errors = kinds[pool]
         return np.asarray(errors == (0 if ends else errors.min(axis=0)))
 
-    return pool_chances(best, counts, len(table), depth, levels)
+    return pool_chances(best, counts, sizes, depth, levels)
 
 
 def pool_chances(
     survivors: Callable[[Indices], Mask],
     counts: Counts,
-    population: int,
+    sizes: Indices,
     depth: int | None = None,
     levels: Indices | None = None,
 ) -> Probabilities:
-    """The chances under any filter with the property.
+    """The chances under any filter with the property, of behaviours that `sizes` candidates share each.
 
     `survivors(pool)` says whom of the pool each kind of case leaves, (pool, kinds), nobody where it ends the
     selection; `counts` how many cases of each kind there are, or their weights together; of the kinds that change a
     pool those of the lowest of `levels` come first.
     """
-    return _flow(_steps_found(survivors, counts, population, levels), int(counts.sum()), depth)
+    return _flow(_steps_found(survivors, counts, len(sizes), levels), int(counts.sum()), depth, sizes)
 
 
 def _steps_between_subsets(solved: Mask, ends: bool) -> _Steps:
@@ -176,10 +211,11 @@ def _steps_found(
     )
 
 
-def _flow(steps: _Steps, cases: int, depth: int | None) -> Probabilities:
-    """The chance of each candidate: that of the pools in which selection ends, shared out in each."""
+def _flow(steps: _Steps, cases: int, depth: int | None, sizes: Indices) -> Probabilities:
+    """The chance of each behaviour: that of the pools in which selection ends, shared out among their candidates."""
     ended = _flow_to_the_end(steps) if depth is None or depth >= cases else _flow_within(steps, cases, depth)
-    return np.asarray((ended / np.maximum(steps.members.sum(axis=1), 1)) @ steps.members)
+    candidates = steps.members * sizes
+    return np.asarray((ended / np.maximum(candidates.sum(axis=1), 1)) @ candidates)
 
 
 def _flow_to_the_end(steps: _Steps) -> Probabilities:
