@@ -157,7 +157,7 @@ def tasted(of: Parts, test: tuple[torch.Tensor, torch.Tensor], paths: list[Path]
 def table(results: list[dict[str, Any]]) -> str:
     """Means over the repeats, in per cent, with the smallest and largest accuracy."""
     lines = [
-        f"{len(results)} repeats; {VALIDATION:,} validation images choose, all 10,000 test images report; in per cent.",
+        f"Repeats: {len(results)}. {VALIDATION:,} validation images choose, all test images report. In per cent.",
         "",
     ]
     for setting in SETTINGS:
