@@ -22,6 +22,8 @@ COMMANDS = {
     "resume": "_train:Resume",
     "replay": "_train:Replay",
     "evaluate": "_evaluate:Evaluate",
+    "predict": "_predict:Predict",
+    "export": "_predict:Export",
     "soup": "_soup:MakeSoup",
     "compare": "_experiments:Compare",
     "paper": "_experiments:Paper",

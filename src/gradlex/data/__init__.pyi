@@ -18,6 +18,7 @@ from ._dataset_samples import Collate as Collate
 from ._dataset_samples import DatasetSamples as DatasetSamples
 from ._inputs import Inputs as Inputs
 from ._inputs import call as call
+from ._inputs import checked_inputs as checked_inputs
 from ._inputs import describe as describe
 from ._inputs import layout_hint as layout_hint
 from ._inputs import leaves as leaves
@@ -25,6 +26,7 @@ from ._inputs import map_inputs as map_inputs
 from ._load import is_folder as is_folder
 from ._load import load as load
 from ._normalization import Normalization as Normalization
+from ._read_inputs import read_inputs as read_inputs
 from ._registry import DATASETS as DATASETS
 from ._registry import OWN as OWN
 from ._registry import DatasetInfo as DatasetInfo

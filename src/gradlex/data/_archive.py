@@ -57,7 +57,38 @@ def _groups(
     return np.char.decode(given, "utf-8", "replace") if given.dtype.kind == "S" else given
 
 
+def read_inputs(path: Path) -> npt.NDArray[Any]:
+    """The array `x` of an archive, or `x_test`, or its only one: images in any of the usual layouts, or features."""
+    found = _opened(path, None)
+    name: str | None = next((key for key in ("x", "x_test") if key in found), None)
+    if name is None and len(found) == 1:
+        (name,) = found
+    if name is None:
+        raise InputError(
+            f"{escaped(path)} has no array x; it holds {escaped(', '.join(sorted(found))) or 'nothing'}. Name the "
+            "inputs x."
+        )
+    what = f"{escaped(path)}: {name}"
+    return _scaled({"x_train": _last(found[name], what)}, escaped(path))["x_train"]
+
+
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    shown, names = escaped(path), list[str]()
+    wanted = ("x_train", "y_train", "x_test", "y_test", "class_names", "groups_train", "groups_test")
+    found = _opened(path, wanted, names)
+    for key in ("x_train", "y_train"):
+        if key not in found:
+            raise InputError(
+                f"{shown} has no {key!r}; it holds {escaped(', '.join(sorted(names))) or 'nothing'}. Name its arrays "
+                "x_train and y_train, and where it has a test part x_test and y_test."
+            )
+    return found
+
+
+def _opened(
+    path: Path, wanted: tuple[str, ...] | None, listed: list[str] | None = None
+) -> dict[str, npt.NDArray[Any]]:
+    """The wanted arrays of an archive, or all; the names of all are put into `listed`."""
     shown = escaped(path)
     if not os.path.isfile(path):
         raise InputError(f"there is no file {shown}.")
@@ -65,7 +96,6 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(
             f"{shown} is not a .npz archive, or only a part of one: write it with numpy.savez, or copy it again."
         )
-    wanted = ("x_train", "y_train", "x_test", "y_test", "class_names", "groups_train", "groups_test")
     try:
         with open(
             path, "rb"
@@ -73,20 +103,16 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
             _check_directory(file)
             with np.load(file, allow_pickle=False) as archive:
                 names = archive.files
-                found = {key: archive[key] for key in names if key in wanted}
+                found = {key: archive[key] for key in names if wanted is None or key in wanted}
     except Exception as error:  # a damaged archive makes zipfile, zlib and NumPy raise many kinds
         raise InputError(
             f"{shown} is not a sound .npz archive of plain arrays: {escaped(error)}. Write it with numpy.savez."
         ) from error
-    for key in ("x_train", "y_train"):
-        if key not in found:
-            raise InputError(
-                f"{shown} has no {key!r}; it holds {escaped(', '.join(sorted(names))) or 'nothing'}. Name its arrays "
-                "x_train and y_train, and where it has a test part x_test and y_test."
-            )
     for key, array in found.items():
         if not isinstance(array, np.ndarray):
             raise InputError(f"{shown}: {key} is not a NumPy array. Write it with numpy.savez.")
+    if listed is not None:
+        listed.extend(names)
     return found
 
 

@@ -38,6 +38,23 @@ def image_folder(root: Path, image_size: int) -> Arrays:
     )
 
 
+def is_image(path: Path) -> bool:
+    """Whether a file is named as images are."""
+    return path.suffix.lower() in IMG_EXTENSIONS
+
+
+def read_images(path: Path, image_size: int) -> tuple[list[str], npt.NDArray[np.uint8]]:
+    """One image, or all of a folder and those below it, with their names; as a dataset's are, RGB and square."""
+    try:
+        paths = [path] if is_image(path) and not path.is_dir() else list(_image_paths(path, set()))
+    except OSError as error:
+        raise InputError(f"the folder {escaped(path)} cannot be read: {escaped(error)}.") from error
+    if not paths:
+        raise InputError(f"{escaped(path)} contains no images ({', '.join(IMG_EXTENSIONS)}).")
+    names = [str(each.relative_to(path)) if path.is_dir() else each.name for each in paths]
+    return names, _images(paths, image_size)
+
+
 def _parts(root: Path) -> tuple[Path, Path | None, tuple[str, ...]]:
     """The folder of the training images, that of the test images, and what to tell of the choice."""
     shown = escaped(root)
@@ -92,18 +109,23 @@ def _part(
         raise InputError(
             f"{escaped(part)} contains no images ({', '.join(IMG_EXTENSIONS)}) in its class folders."
         )
+    images = _images([path for path, _ in labelled], image_size)
+    return images, np.array([label for _, label in labelled], dtype=np.int64)
+
+
+def _images(paths: list[Path], image_size: int) -> npt.NDArray[np.uint8]:
     try:
-        images = np.empty((len(labelled), image_size, image_size, 3), dtype=np.uint8)
+        images = np.empty((len(paths), image_size, image_size, 3), dtype=np.uint8)
     except (MemoryError, ValueError) as error:  # ValueError: more bytes than an address can count
         raise InputError(
-            f"{len(labelled)} images of image_size {image_size} do not fit into memory: choose a smaller one."
+            f"{len(paths)} images of image_size {image_size} do not fit into memory: choose a smaller one."
         ) from error
     formats = _formats()
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)  # Pillow itself refuses twice as much
-        for place, (path, _) in enumerate(labelled):
+        for place, path in enumerate(paths):
             images[place] = _image(path, image_size, formats)
-    return images, np.array([label for _, label in labelled], dtype=np.int64)
+    return images
 
 
 def _image_paths(folder: Path, visited: set[Path]) -> Iterator[Path]:

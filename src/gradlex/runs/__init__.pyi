@@ -1,6 +1,11 @@
+from ._evaluation import Evaluation as Evaluation
+from ._evaluation import evaluate as evaluate
+from ._evaluation import evaluation as evaluation
 from ._execution import Execution as Execution
 from ._execution import Placement as Placement
 from ._execution import find_device as find_device
+from ._export import Format as Format
+from ._export import export as export
 from ._folder import RunFolder as RunFolder
 from ._folder import check_writable as check_writable
 from ._interrupts import Interrupts as Interrupts
@@ -8,6 +13,9 @@ from ._interrupts import deaf as deaf
 from ._launch import choose_processes as choose_processes
 from ._member import launched as launched
 from ._member import leading as leading
+from ._predict import Predictor as Predictor
+from ._predict import answer_columns as answer_columns
+from ._predict import load_predictor as load_predictor
 from ._predictions import Predictions as Predictions
 from ._predictions import stored_predictions as stored_predictions
 from ._probe import takes_channels_last as takes_channels_last
@@ -38,7 +46,6 @@ from ._source import array_samples as array_samples
 from ._source import build_model as build_model
 from ._start import start as start
 from ._stored_run import StoredRun as StoredRun
-from ._stored_run import evaluate as evaluate
 from ._stored_run import evaluator as evaluator
 from ._stored_run import load_data as load_data
 from ._stored_run import load_network as load_network

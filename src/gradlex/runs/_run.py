@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gradlex import _devices
 from gradlex.callbacks import Metrics, Record
 from gradlex.data import Normalization
 from gradlex.recipe import Recipe
+from gradlex.runs._predict import Predictor
 from gradlex.tasks import Measure, Task
 
 
@@ -59,6 +60,18 @@ class Run:
         """The final metrics on the training samples, un-augmented."""
         found: Metrics = self.result["metrics"]["train"]
         return found
+
+    def predict(self, x: Any) -> Tensor:
+        """The task's answers for inputs as the training data has them, normalized as those were.
+
+        Class numbers, values in the units of the targets, ...; a tensor on the host. `predictor` has more.
+        """
+        return self.predictor(x)
+
+    @property
+    def predictor(self) -> Predictor:
+        """The network with its normalization and task: answers, outputs and probabilities."""
+        return Predictor(network=self.model, task=self.task, normalization=self.normalization)
 
     def summary(self) -> dict[str, str]:
         """What matters most, as it is printed."""

@@ -18,7 +18,6 @@ from gradlex.data import Arrays, ArraySamples, Normalization, is_folder, load
 from gradlex.engine import Worker
 from gradlex.errors import InputError
 from gradlex.models import without_weights
-from gradlex.population import capture
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs._execution import find_device
 from gradlex.runs._folder import RECORDS, RunFolder
@@ -205,22 +204,6 @@ def load_test_samples(
             "--dataset to evaluate on it as it is."
         )
     return array_samples(arrays.x_test, arrays.y_test, load_normalization(path))
-
-
-def evaluate(
-    path: Path | str,
-    *,
-    dataset: str | None = None,
-    device: str | None = None,
-    data_dir: Path | None = None,
-    ema: bool = False,
-) -> dict[str, float]:
-    """The task's metrics of the run's final model, or of its moving average, on test samples."""
-    recipe, _ = stored_recipe(RunFolder(Path(path)))
-    test = load_test_samples(path, dataset=dataset, data_dir=data_dir)
-    model = load_network(path, ema=ema, device=device)
-    worker = evaluator(model, test, load_task(path), recipe, device)
-    return worker.evaluate(capture(worker.model), worker.samples)
 
 
 def evaluator(

@@ -1,3 +1,5 @@
+from ._class_table import ClassRow as ClassRow
+from ._class_table import ClassTable as ClassTable
 from ._classification import CaseError as CaseError
 from ._classification import Classification as Classification
 from ._custom import Custom as Custom

@@ -18,6 +18,7 @@ from torch import Tensor
 from gradlex._checks import check_fields
 from gradlex._devices import has_float64
 from gradlex.errors import InputError
+from gradlex.tasks._class_table import ClassTable
 from gradlex.tasks._parts import constant, full, plain_numbers, shown
 from gradlex.tasks._task import Measure
 
@@ -154,6 +155,18 @@ class Classification:
     def predict(self, outputs: Tensor) -> Tensor:
         """The number of the class."""
         return _found(outputs)
+
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """(samples, classes)."""
+        if _one_output(outputs):
+            yes = full(outputs).reshape(len(outputs)).sigmoid()
+            return torch.stack([1 - yes, yes], dim=1)
+        return full(outputs).softmax(dim=1)
+
+    def class_table(self, predicted: Tensor, targets: Tensor) -> ClassTable:
+        """How many samples of each class were taken for which."""
+        classes = self.classes or 1 + max(int(predicted.max()), int(targets.max()))
+        return ClassTable.of(predicted, targets, classes)
 
     def metrics(self, batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
         """The share of right answers, and the mean cross-entropy; both also by class where they are known.

@@ -29,6 +29,8 @@ class Task(Protocol):
       network's, `targets` are all of the training part's in batches, read only where they are asked for;
     - `learnt`, a mapping of plain values that are stored with the run: the options that make the fitted task again;
     - `predict(outputs)`, the answers that a person would read: classes, or values in the units of the targets;
+    - `probabilities(outputs)`, of each class: (samples, classes);
+    - `class_table(predicted, targets)`, a `ClassTable`: how many samples of each class were taken for which;
     - `outputs(targets)`, how many outputs a network needs for these targets, where gradlex builds it.
     """
 
