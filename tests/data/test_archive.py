@@ -242,6 +242,12 @@ def test_an_empty_part_is_refused(archive):
         loaded(archive(x_train=nothing, y_train=np.zeros(0, int)))
 
 
+@pytest.mark.parametrize("kind", ["m8[s]", "M8[D]", "F", "?", "U3"])
+def test_samples_that_are_no_numbers_are_refused(archive, kind):
+    with pytest.raises(InputError, match="x_train must hold numbers, got"):
+        loaded(archive(x_train=np.arange(120).reshape(30, 4).astype(kind), x_test=None, y_test=None))
+
+
 def test_samples_without_a_number_are_refused(archive):
     with pytest.raises(InputError, match="training samples contain no numbers"):
         loaded(archive(x_train=np.zeros((30, 0)), x_test=None, y_test=None))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -14,6 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from gradlex.errors import InputError
+from gradlex.experiments import stored_plans
 from gradlex.report import Table, draw_figure2, gather, results_page, text_report, write_report
 from gradlex.report._format import plain
 from gradlex.report._plots import curves, save_figure
@@ -245,3 +249,25 @@ def test_a_command_that_is_no_command_is_shown_as_it_is(experiment):
         assert len(fences) == 1
         assert len(fences[0].content.splitlines()) == 1
         assert "# heading" not in [line.strip() for line in page.splitlines()]
+
+
+def test_a_report_imports_nothing_that_results_name(experiment, tmp_path, monkeypatch):
+    """What a stranger's results name must not run where they are only looked at."""
+    (tmp_path / "named_by_results.py").write_text("raise SystemExit('it was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    named = {name: f"named_by_results:{name}" for name in ("model", "schedule", "augment", "task")}
+    plan = experiment("compare", {"sgd": SGD, "lexicase": LEXICASE})
+    for path in plan.root.glob("runs/*/recipe.json"):
+        stored = json.loads(path.read_text())
+        stored["recipe"] |= named
+        path.write_text(json.dumps(stored))
+    content = json.loads(plan.file.read_text())
+    for run in content["runs"]:
+        run["recipe"] |= named
+    plan.file.write_text(json.dumps(content))
+    with contextlib.suppress(InputError):
+        for each in stored_plans(plan.root):
+            text_report(each)
+        results_page(plan.root, tmp_path / "RESULTS.md")
+    assert "named_by_results" not in sys.modules

@@ -184,7 +184,7 @@ def _text(text: npt.NDArray[Any], what: str, *, each: str) -> npt.NDArray[np.str
 
 def _last(x: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     """Images with their channels as the last axis; features as they are."""
-    if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
+    if x.dtype.kind not in "iuf":  # NumPy counts a timedelta among the integers
         raise InputError(f"{what} must hold numbers, got {x.dtype}.")
     if x.ndim not in (2, 3, 4):
         raise InputError(f"{what} has the shape {x.shape}: give images (3 or 4 axes) or features (2 axes).")
