@@ -13,11 +13,10 @@ _BINS = 15
 def measured(task: Task, outputs: Tensor, targets: Tensor) -> dict[str, float]:
     """The metrics of a whole set."""
     found = dict(task.metrics([(outputs, targets)]))
-    if isinstance(task, Classification):
-        found |= {
-            "worst_class_accuracy": worst_class(outputs, targets),
-            "calibration_error": calibration_error(outputs, targets),
-        }
+    if isinstance(task, Classification) and outputs.ndim == 2 and outputs.shape[1] > 1:
+        if "worst_class_accuracy" not in found:  # the task has it where it knows the number of classes
+            found["worst_class_accuracy"] = worst_class(outputs, targets)
+        found["calibration_error"] = calibration_error(outputs, targets)
     return found
 
 
