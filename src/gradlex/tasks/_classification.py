@@ -123,6 +123,11 @@ class Classification:
                 f"the model has {outputs.shape[1]} outputs, the labels go from {lowest} to {highest}: {shifted}give "
                 f"its last layer {highest + 1} outputs{numbers}."
             )
+        if self.classes not in (None, classes):
+            raise InputError(
+                f"there are {self.classes} classes, and the model tells {classes} apart: give its last layer "
+                f"{self.classes} outputs."
+            )
         if self.class_weights not in (None, "balanced") and len(self.class_weights) != classes:
             raise InputError(f"class_weights has {len(self.class_weights)} weights for {classes} classes.")
 
