@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import torch
 from annotated_types import Gt, Lt
 
 from gradlex._checks import check
@@ -19,7 +20,7 @@ from gradlex.selection import Cases
 from gradlex.soups._checkpoints import open_checkpoint
 from gradlex.soups._methods import METHODS
 from gradlex.soups._soup import Soup, mix
-from gradlex.tasks import make_task
+from gradlex.tasks import infer_task, make_task
 
 _FRACTION = 0.2
 
@@ -92,7 +93,7 @@ def soup_files(
         validation=chooses,
         test=reports,
         train=array_samples(arrays.x_train, arrays.y_train, scale),
-        task=make_task(str(recipe.task), recipe.task_options),
+        task=make_task(recipe.task or infer_task(torch.from_numpy(arrays.y_train)), recipe.task_options),
         methods=methods,
         cases=Cases(groups=np.asarray(chooses.targets)) if by_class else None,
         recalibrate=recalibrate,
