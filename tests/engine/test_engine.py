@@ -123,15 +123,20 @@ def test_only_survivors_are_evaluated_and_no_more_cases_than_the_slices_allow(on
     recipe = small.replace(generations=6)
     samples, task, worker, engine = spied(tiny_cnn(), (x, y), recipe)
     select = bind("lexicase", on_all_fail=on_all_fail)
-    lengths = set()
+    lengths, remembered = set(), []
     for generation in gradlex.evolve(worker.first_parent(), engine, select, recipe):
         computed = task.judged
         assert generation.cost.cases_evaluated == computed
-        assert computed == pairs_that_slices_allow(generation.choice, 3, 300)
+        # Heritability looks again at the cases that the parent won by: a part of one slice.
+        assert computed == pairs_that_slices_allow(generation.choice, 3, 300) + 3 * len(remembered)
         # The cases are asked in the order they were shuffled into, each once.
         order = gradlex.randomness.stream(recipe.seed, "cases", generation.generation).permutation(300)
         asked = np.concatenate(samples.asked)
+        asked, again = np.split(asked, [len(asked) - len(remembered)])
         assert asked.tolist() == order[: len(asked)].tolist()
+        assert again.tolist() == remembered
+        kept = generation.parent.slots.get("winner")
+        remembered = [] if kept is None else kept["cases"].tolist()
         lengths.add(len(asked))
         task.judged = 0
         samples.asked.clear()

@@ -185,8 +185,9 @@ def _from_array(given: Any, name: str) -> Tensor:
     except Exception as error:  # whatever the conversion of a user's object may raise
         raise InputError(f"{name} cannot be made a tensor: {escaped(error)}") from error
     if array.dtype.kind in "US" or (array.size and isinstance(array.flat[0], str)):
+        text = str(array.flat[0])[:40] if array.size else ""
         raise InputError(
-            f"{name} cannot be made a tensor: it holds text ({str(array.flat[0])[:40]!r}). Encode it as numbers; for "
+            f"{name} cannot be made a tensor: it holds text ({text!r}). Encode it as numbers; for "
             f"class names np.unique({name}, return_inverse=True)[1]."
         )
     if array.dtype.kind not in "biufc":

@@ -232,7 +232,9 @@ class LazyErrors:
 
     def again(self, slot: State) -> ErrorTable:
         """These candidates' errors on the cases that their parent won by a generation ago: (candidates, cases)."""
-        return self._shared(slot["cases"].numpy(), self.candidates, self._generation - 1)
+        cases = slot["cases"].numpy()
+        self.evaluated += len(self.candidates) * len(cases)
+        return self._shared(cases, self.candidates, self._generation - 1)
 
     @property
     def disagreement(self) -> float | None:

@@ -18,7 +18,7 @@ from gradlex.errors import InputError, RunError
 from gradlex.recipe import Recipe
 from gradlex.runs._connections import kept_alive, listening
 from gradlex.runs._local_workers import started
-from gradlex.runs._member import PATIENCE, Member, backend, launched, place, placed, variable
+from gradlex.runs._member import GATHERING, Member, backend, be_patient, launched, place, placed, variable
 from gradlex.runs._problem import Problem
 from gradlex.runs._resources import choose_workers, cpus
 from gradlex.runs._shared_memory import lack_of_room, share_copy
@@ -112,6 +112,8 @@ def _launched_ranks(problem: Problem, workers: int) -> Iterator[Member]:
             share_copy(problem)
             local_rank = variable("LOCAL_RANK", str(dist.get_rank()))
             member = placed(problem.with_recipe(recipe), local_rank, workers)
+            if not outer:
+                be_patient(member)
         yield member
     except RuntimeError as error:
         if isinstance(error, RunError) or not _lost_connection(error):
@@ -136,14 +138,14 @@ def _join(device: torch.device) -> None:
     """
     variable("LOCAL_RANK", os.environ["RANK"])
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]
+        store, rank, size = next(dist.rendezvous("env://", timeout=GATHERING))  # type: ignore[attr-defined]
     except ValueError as error:  # a variable that is not there, or no number
         raise InputError(
             f"RANK and WORLD_SIZE are set, as torchrun sets them, but {error}: start with torchrun, or unset them."
         ) from error
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = PrefixStore(f"gradlex-{attempt}", store)
-    dist.init_process_group(backend(device), store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    dist.init_process_group(backend(device), store=store, rank=rank, world_size=size, timeout=GATHERING)
 
 
 def _agreed_recipe(problem: Problem) -> Recipe:

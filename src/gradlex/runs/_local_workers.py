@@ -32,17 +32,15 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
-from torch.distributed import distributed_c10d as c10d
 
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._connections import listening
 from gradlex.runs._interrupts import deaf
 from gradlex.runs._lifeline import ADVICE, LOST, Lifeline
-from gradlex.runs._member import HANDSHAKE, PATIENCE, Member, backend, placed
+from gradlex.runs._member import HANDSHAKE, Member, backend, be_patient, placed
 from gradlex.runs._problem import Problem
 from gradlex.runs._shared_memory import SHARED_MEMORY
 
-_set_timeout = getattr(dist, "set_timeout", None) or c10d._set_pg_timeout  # its name before torch 2.15
 _GRACE = 5.0  # seconds for an orderly end
 _MEETING = f"gradlex-meeting-{platform.node()}-"
 
@@ -198,8 +196,7 @@ def _joined(problem: Problem, rank: int, workers: int, folder: str, watch: Calla
         backend(problem.device), store=store, rank=rank, world_size=workers, timeout=HANDSHAKE
     )
     member = placed(problem, rank, workers, watch)
-    for group in [None, *([member.team.parallel.group] if member.team.parallel else [])]:
-        _set_timeout(PATIENCE, group)
+    be_patient(member)
     return member
 
 

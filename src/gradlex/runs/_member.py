@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from gradlex import _devices
 from gradlex.engine import DistributedTeam, Serial, Team
@@ -19,6 +20,10 @@ PATIENCE = timedelta(days=7)
 """Candidates may train for long; a death is noticed by its closed connection."""
 HANDSHAKE = timedelta(minutes=1)
 """Once everybody is there, connecting takes a moment."""
+GATHERING = timedelta(minutes=10)
+"""Machines are not all there at the same moment."""
+
+_set_timeout = getattr(dist, "set_timeout", None) or c10d._set_pg_timeout  # its name before torch 2.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,3 +86,10 @@ def placed(
     _devices.make_current(device)
     team = DistributedTeam(problem.recipe.require("population"), device)
     return Member(problem=problem.to(device), team=team, workers=workers, watch=watch)
+
+
+def be_patient(member: Member) -> None:
+    """Let the groups of a process that has joined wait for as long as training may take."""
+    parallel = member.team.parallel
+    for group in [None, *([parallel.group] if parallel else [])]:
+        _set_timeout(PATIENCE, group)
