@@ -54,7 +54,9 @@ class Recipe:
     """
 
     dataset: str = "digits"
-    """A name (see `gradlex datasets`), a .npz archive, or a folder of images."""
+    """A name (see `gradlex datasets`), a .npz archive, a folder of images, or a table (.csv, .parquet)."""
+    target: str | None = None
+    """The column of a table that is predicted from the others."""
     train_size: Count | None = None
     """Train on a stratified part of this many samples, the same for every seed (default: all)."""
     test_fraction: Annotated[float, Gt(0), Lt(1)] | None = None
@@ -71,8 +73,9 @@ class Recipe:
     the targets tell)."""
     task_options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the task, as KEY=VALUE: case_error=loss selects on the loss of each case."""
-    model: str = "small-cnn"
-    """A name (see `gradlex models`), module:factory, timm:NAME, timm:NAME?pretrained, or ?pretrained=FILE."""
+    model: str = "auto"
+    """A name (see `gradlex models`), module:factory, timm:NAME, timm:NAME?pretrained, or ?pretrained=FILE (auto:
+    small-cnn for images, mlp for tables)."""
     width: Positive = 1.0
     """Scale of the network's hidden layers; 1.0 is the published size."""
     freeze: str | None = None

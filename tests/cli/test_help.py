@@ -87,6 +87,7 @@ def test_methods_are_those_that_are_offered(capsys, words):
 
 GIVEN = {
     "dataset": "cifar10",
+    "target": "price",
     "train_size": 77,
     "test_fraction": 0.3,
     "validation_fraction": 0.15,

@@ -194,9 +194,9 @@ def test_the_folders_name_tells_runs_apart():
         Recipe(promotion="average"),
     ]
     names = [new_folder_name(recipe) for recipe in recipes]
-    assert names[0] == "digits-small-cnn-lexicase-seed0"
-    assert names[3:5] == ["digits-module-net-lexicase-seed0", "mine-small-cnn-lexicase-seed0"]
-    assert names[-1] == "digits-small-cnn-lexicase-average-seed0"
+    assert names[0] == "digits-lexicase-seed0"
+    assert names[3:5] == ["digits-module-net-lexicase-seed0", "mine-lexicase-seed0"]
+    assert names[-1] == "digits-lexicase-average-seed0"
     assert len(set(names)) == len(names)
 
 
@@ -213,7 +213,7 @@ def test_commands_that_start_together_take_different_folders(quick, tmp_path, mo
         (first / "recipe.json").touch()
         (second / "recipe.json").touch()
         names = [path.name for path in sorted((tmp_path / "runs").iterdir())]
-    assert names == ["digits-small-cnn-lexicase-seed0", "digits-small-cnn-lexicase-seed0-2"]
+    assert names == ["digits-lexicase-seed0", "digits-lexicase-seed0-2"]
 
 
 def test_what_is_refused_leaves_no_folder_behind(quick, refused, tmp_path):

@@ -159,9 +159,23 @@ class Shaking:
         return self._inner.train(replace(parent, state=state), subsets, lr)
 
 
+class ByName(nn.Module):
+    """Inputs: a model that takes a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, image: Tensor, shift: Tensor) -> Tensor:
+        found: Tensor = self.inner(image + shift)
+        return found
+
+
 OPTIONS = {"selection": second_best, "selection_options": {"look": 7}}
 SEAMS: Mapping[str, Mapping[str, Any]] = {
     "task": {"task": Regression()},
+    "regression": {"task": "regression"},
+    "inputs": {"network": ByName},
     "callback": {"callbacks": [Budget(250)]},
     "selection": {"recipe": RECIPE.replace(**OPTIONS)},
     "promotion": {"promotion_steps": [Lookahead()]},
@@ -184,9 +198,13 @@ def run(name: str, out: Path, **changes: Any) -> gradlex.Run:
     x, y = data()
     regression = "task" in how
     y = y.float() if regression else y
-    return gradlex.train(
-        network(1 if regression else 3), (x, y), test=(x[:20], y[:20]), out=out, **how, **changes
-    )
+    own = how.pop("network", None)
+    if own is None:
+        model, inputs, few = network(1 if regression else 3), x, x[:20]
+    else:
+        shift = 0.1 * torch.ones(60, 1, 4, 4)
+        model, inputs, few = own(), {"image": x, "shift": shift}, {"image": x[:20], "shift": shift[:20]}
+    return gradlex.train(model, (inputs, y), test=(few, y[:20]), out=out, **how, **changes)
 
 
 def main() -> None:

@@ -139,7 +139,7 @@ def test_a_misspelt_name_is_refused_with_the_nearest():
         load(Recipe(dataset="cifar-10"))
 
 
-@pytest.mark.parametrize("name", ["no/such/folder", "data.csv", "~nobody-there/data"])
+@pytest.mark.parametrize("name", ["no/such/folder", "data.txt", "~nobody-there/data"])
 def test_a_path_that_does_not_exist_is_refused(name):
     with pytest.raises(
         InputError, match=r"neither an existing folder of images nor an existing .npz archive"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -171,3 +173,48 @@ def test_names_that_the_model_does_not_take_are_refused(forms, small):
         gradlex.InputError, match=r"cannot take inputs .*unexpected keyword argument 'pixels'"
     ):
         gradlex.train(network(), ({"pixels": image, "numbers": numbers}, y), small)
+
+
+class Several(nn.Module):
+    """Returns several outputs, in some form."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.head, self.form = nn.Sequential(nn.Flatten(), nn.Linear(32, 3)), form
+
+    def forward(self, x):
+        return self.form(self.head(x), self.head(x).mean(1))
+
+
+def second_of(pair):
+    return pair[1]
+
+
+@pytest.mark.parametrize(
+    ("form", "output"),
+    [
+        (lambda scores, mean: {"aux": mean, "scores": scores}, "scores"),
+        (lambda scores, mean: (mean, scores), 1),
+        (lambda scores, mean: (mean, scores), second_of),
+        (lambda scores, mean: SimpleNamespace(mean=mean, scores=scores), "scores"),
+        (lambda scores, mean: SimpleNamespace(mean=mean, logits=scores), None),
+        (lambda scores, mean: (scores, mean), None),
+    ],
+    ids=["key", "number", "function", "attribute", "logits", "first"],
+)
+def test_the_output_that_is_learnt_is_found_by_rule_or_by_name(form, output, images, small, same):
+    def made(form):
+        torch.manual_seed(0)
+        return Several(form)
+
+    expected = gradlex.train(made(lambda scores, mean: scores), images, small, test=images)
+    found = gradlex.train(made(form), images, small.replace(recalibrate=1), test=images, output=output)
+    assert same(found.model.state_dict(), expected.model.state_dict())
+    assert found.test == expected.test
+
+
+def test_an_output_that_there_is_not_is_refused(images, small):
+    with pytest.raises(gradlex.InputError, match=r"has no output 'score'. It has aux"):
+        gradlex.train(Several(lambda scores, mean: {"aux": mean}), images, small, output="score")
+    with pytest.raises(gradlex.InputError, match="say which of its outputs is learnt with output="):
+        gradlex.train(Several(lambda scores, mean: {"aux": mean}), images, small)

@@ -58,6 +58,7 @@ class Train:
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Data": (
             "dataset",
+            "target",
             "train_size",
             "test_fraction",
             "validation_fraction",
@@ -253,7 +254,7 @@ def check_names(recipe: Recipe) -> None:
 
     for kind, name, known in (
         ("dataset", recipe.dataset, DATASETS),
-        ("model", recipe.model, MODELS),
+        ("model", recipe.model, ("auto", *MODELS)),
         ("selection", recipe.selection, SELECTIONS),
     ):
         if not isinstance(name, str) or name in known or ":" in name:
@@ -267,7 +268,7 @@ def new_folder_name(recipe: Recipe) -> str:
     promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
     words = (
         Path(recipe.dataset).stem,
-        recipe.model,
+        *(() if recipe.model == "auto" else (recipe.model,)),
         str(recipe.to_dict()["selection"] or "lexicase"),  # of which kind, the task tells
         *promotion,
         f"seed{recipe.seed}",

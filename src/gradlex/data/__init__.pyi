@@ -17,6 +17,7 @@ from ._augment import parse_augment as parse_augment
 from ._dataset_samples import Collate as Collate
 from ._dataset_samples import DatasetSamples as DatasetSamples
 from ._inputs import Inputs as Inputs
+from ._inputs import Output as Output
 from ._inputs import call as call
 from ._inputs import checked_inputs as checked_inputs
 from ._inputs import describe as describe
@@ -24,6 +25,7 @@ from ._inputs import layout_hint as layout_hint
 from ._inputs import leaves as leaves
 from ._inputs import map_inputs as map_inputs
 from ._load import is_folder as is_folder
+from ._load import is_table as is_table
 from ._load import load as load
 from ._normalization import Normalization as Normalization
 from ._read_inputs import read_inputs as read_inputs
@@ -36,3 +38,4 @@ from ._samples import Samples as Samples
 from ._samples import fingerprint as fingerprint
 from ._samples import make_samples as make_samples
 from ._subset import Subset as Subset
+from ._table import TableEncoding as TableEncoding

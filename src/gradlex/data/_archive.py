@@ -15,8 +15,11 @@ from gradlex.data._arrays import CHANNELS, Arrays, escaped
 from gradlex.errors import InputError
 
 
-def archive(path: Path) -> Arrays:
-    """The archive's arrays: images in any of the usual layouts, or (N, features)."""
+def archive(path: Path, task: str | None = None) -> Arrays:
+    """The archive's arrays: images in any of the usual layouts, or (N, features).
+
+    Targets are labels unless they are fractions, several a sample, or another task than classification is named.
+    """
     found, shown = _read(path), escaped(path)
     if ("x_test" in found) != ("y_test" in found):
         raise InputError(
@@ -29,6 +32,14 @@ def archive(path: Path) -> Arrays:
     names = None
     if "class_names" in found:
         names = tuple(_text(found["class_names"], f"{shown}: class_names", each="class").tolist())
+    if _are_numbers(labels["y_train"], task):
+        return Arrays(
+            x_train=scaled["x_train"],
+            y_train=_numbers(labels["y_train"], f"{shown}: y_train"),
+            x_test=scaled.get("x_test"),
+            y_test=_numbers(labels["y_test"], f"{shown}: y_test") if "y_test" in labels else None,
+            labelled=False,
+        )
     if any(y.dtype.kind in "US" for y in labels.values()):
         labels, names = _encoded(labels, names, shown)
     return Arrays(
@@ -130,6 +141,26 @@ def _check_directory(file: BinaryIO) -> None:
     told_elsewhere = 0xFFFF  # in large archives
     if end.startswith(b"PK\5\6") and written not in (listed, told_elsewhere):
         raise InputError(f"its directory lists {listed} of {written} arrays")
+
+
+def _are_numbers(y: npt.NDArray[Any], task: str | None) -> bool:
+    """Whether targets are other than one label a sample."""
+    if task is not None:
+        return task != "classification"
+    y = _column(y)
+    if y.dtype.kind not in "iuf" or y.size == 0:
+        return False
+    return y.ndim > 1 or (y.dtype.kind == "f" and bool((np.isfinite(y) & (y != np.round(y))).any()))
+
+
+def _numbers(y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+    y = _column(y)
+    if y.dtype.kind not in "biuf" or y.ndim == 0:
+        raise InputError(f"{what} must hold numbers, got {y.dtype} of shape {y.shape}.")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        at = int(np.argwhere(~np.isfinite(y))[0][0])
+        raise InputError(f"{what} is NaN or infinite for sample {at}: fix it, or leave the sample out.")
+    return y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
 
 
 def _labels(y: npt.NDArray[Any], what: str) -> npt.NDArray[np.int64]:

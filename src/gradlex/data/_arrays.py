@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gradlex.errors import InputError
+
+if TYPE_CHECKING:
+    from gradlex.data._table import TableEncoding
 
 PART_SEED = 20220125  # one part for all seeds and methods: `train_size` and `test_fraction` use no run's seed
 
@@ -19,18 +22,22 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True, kw_only=True)
 class Arrays:
-    """Training and test samples: x is (N, height, width, channels) images or (N, features); y is int64."""
+    """Training and test samples: x is (N, height, width, channels) images or (N, features); y is labels or numbers."""
 
     x_train: npt.NDArray[Any]
-    y_train: npt.NDArray[np.int64]
+    y_train: npt.NDArray[Any]
     x_test: npt.NDArray[Any] | None
-    y_test: npt.NDArray[np.int64] | None
+    y_test: npt.NDArray[Any] | None
+    labelled: bool = True
+    """Whether y holds a label for each sample, int64 from 0 without gaps; otherwise any numbers."""
     class_names: tuple[str, ...] | None = None
     test_fraction: float | None = None
     """The share of the samples that `with_test` cut off; None where the test part is the data's own."""
     groups_train: npt.NDArray[Any] | None = None
     groups_test: npt.NDArray[Any] | None = None
     """The group of each sample, by number or name: selection then looks at groups, and the worst one is reported."""
+    encoding: TableEncoding | None = None
+    """Of a table: how its columns became features."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the data was read, a sentence each."""
 
@@ -63,7 +70,7 @@ class Arrays:
                 f"train_size {train_size} is more than the {len(self.y_train)} training samples: "
                 "give fewer, or leave it out to train on all."
             )
-        kept, _ = stratified(self.y_train, train_size, f"train_size {train_size}")
+        kept, _ = self._split(train_size, f"train_size {train_size}")
         groups = None if self.groups_train is None else self.groups_train[kept]
         return replace(self, x_train=self.x_train[kept], y_train=self.y_train[kept], groups_train=groups)
 
@@ -81,7 +88,7 @@ class Arrays:
             raise InputError(
                 f"test_fraction {fraction:g} of {len(self.y_train)} samples leaves none for testing: give more."
             )
-        kept, held = stratified(self.y_train, len(self.y_train) - held_out, f"test_fraction {fraction:g}")
+        kept, held = self._split(len(self.y_train) - held_out, f"test_fraction {fraction:g}")
         groups = self.groups_train
         return replace(
             self,
@@ -93,6 +100,15 @@ class Arrays:
             y_test=self.y_train[held],
             test_fraction=fraction,
         )
+
+    def _split(self, size: int, asked: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Indices of a random part of `size` training samples, by class where there are any, and of the rest."""
+        if self.labelled:
+            return stratified(self.y_train, size, asked)
+        if size < 2:
+            raise InputError(f"{asked} leaves {size} of {len(self.y_train)} samples for training.")
+        order = np.random.default_rng(PART_SEED).permutation(len(self.y_train))
+        return np.sort(order[:size]), np.sort(order[size:])
 
 
 def stratified(
@@ -137,7 +153,12 @@ def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
     for part, x, y in (("training", arrays.x_train, arrays.y_train), ("test", arrays.x_test, arrays.y_test)):
         if x is None or y is None:
             continue
-        check_samples(len(x), y, what=f"{source}: {part}")
+        if arrays.labelled:
+            check_samples(len(x), y, what=f"{source}: {part}")
+        elif len(x) != len(y) or len(y) == 0:
+            raise InputError(
+                f"{source}: {part}: {len(x)} samples but {len(y)} targets; there must be as many."
+            )
         if x.size == 0:
             raise InputError(f"{source}: {part} samples contain no numbers: their shape is {x.shape[1:]}.")
         if np.issubdtype(x.dtype, np.floating) and not np.isfinite(x).all():
@@ -147,6 +168,8 @@ def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
             raise InputError(
                 f"{source}: test samples have the shape {x.shape[1:]}, training {arrays.x_train.shape[1:]}."
             )
+    if not arrays.labelled:
+        return arrays
     present = np.unique(arrays.y_train)
     if len(present) == 1:
         raise InputError(f"{source}: all training labels are {present[0]}; at least two classes are needed.")

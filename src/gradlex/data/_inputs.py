@@ -30,10 +30,15 @@ _WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: to
 """Types that torch stores but cannot index, and what holds their values."""
 
 
-def call(model: Callable[..., Any], inputs: Inputs) -> Tensor:
+Output: TypeAlias = "str | int | Callable[[Any], Any]"
+"""Which of a model's outputs is learnt: by name, by number, or by a function of what the model returns."""
+
+
+def call(model: Callable[..., Any], inputs: Inputs, output: Output | None = None) -> Any:
     """The model's output for `inputs`: model(x), model(*tuple) or model(**dict).
 
-    An output that is no tensor is unwrapped: its `logits` where it has some, or the first of a tuple.
+    Where `output` does not say which, an output that is no tensor is unwrapped: its `logits` where it has some, or the
+    first of a tuple.
     """
     if isinstance(inputs, Tensor):
         outputs = model(inputs)
@@ -41,6 +46,8 @@ def call(model: Callable[..., Any], inputs: Inputs) -> Tensor:
         outputs = model(**inputs)
     else:
         outputs = model(*inputs)
+    if output is not None:
+        return _chosen(outputs, output)
     if isinstance(outputs, Tensor):
         return outputs
     unwrapped = getattr(outputs, "logits", None)
@@ -49,9 +56,23 @@ def call(model: Callable[..., Any], inputs: Inputs) -> Tensor:
     if not isinstance(unwrapped, Tensor):
         raise InputError(
             "the model must return a tensor, a tuple that begins with one, or an object with logits, got "
-            f"{type(outputs).__name__}."
+            f"{type(outputs).__name__}: say which of its outputs is learnt with output=, by name, number or function."
         )
     return unwrapped
+
+
+def _chosen(outputs: Any, output: Output) -> Any:
+    if callable(output):
+        return output(outputs)
+    try:
+        if isinstance(output, str) and not isinstance(outputs, Mapping):
+            return getattr(outputs, output)
+        return outputs[output]
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
+        names = f" It has {', '.join(map(str, outputs))}." if isinstance(outputs, Mapping) else ""
+        raise InputError(
+            f"the model returns {type(outputs).__name__}, which has no output {output!r}.{names}"
+        ) from error
 
 
 def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Any:

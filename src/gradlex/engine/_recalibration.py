@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gradlex.data import call
 from gradlex.engine._context import seeded, settings
 from gradlex.engine._worker import Worker
 from gradlex.errors import failing_as
@@ -49,7 +48,7 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
         _means_of_batches(layers.values()),
     ):
         for indices in batches(drawn, size):
-            call(model, samples.clean(indices)[0])
+            worker.call(model, samples.clean(indices)[0])
     statistics, found = statistics_of(layers), capture(model)
     return {name: found[name].clone().to(t.device) if name in statistics else t for name, t in state.items()}
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from gradlex.data import Mixed, Samples, call, parse_augment
+from gradlex.data import Mixed, Output, Samples, call, parse_augment
 from gradlex.engine._context import autocast, reseed, seeded, settings
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.engine._folding import Folding
@@ -71,7 +71,7 @@ class Worker:
 
     `parallel` is the group of processes that shares this worker's candidate. With `offload`, candidates wait on
     the host and only the one that is computed lies on the device. `watch` is called before every batch and may
-    raise, when another process has died for example.
+    raise, when another process has died for example. `output` says which of the model's outputs is learnt.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Worker:
         parallel: DataParallel | None = None,
         offload: bool = False,
         watch: Callable[[], None] | None = None,
+        output: Output | None = None,
     ) -> None:
         model = model.to(device)
         self.model = channels_last(model) if samples.channels_last else model
@@ -96,6 +97,7 @@ class Worker:
         self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
         self.cases = samples if cases is None else cases
         self.parallel, self._watch = parallel, watch or (lambda: None)
+        self.call = partial(call, output=output)
         self._home = torch.device("cpu") if offload else device
         self._together = not offload
         self._folding = (
@@ -143,7 +145,7 @@ class Worker:
             with settings(recipe), seeded(self._dropout_seed(generation, index), self.device):
                 augmented = self._augmented(subset, generation, index, setting)
                 loss = subgd(
-                    partial(call, self._trained),
+                    partial(self.call, self._trained),
                     optimizer,
                     augmented,
                     self._loss,
@@ -227,7 +229,7 @@ class Worker:
         ):
             self.put(own)
             clean = self._clean(samples, np.arange(len(samples)))
-            answers = ((call(self.model, inputs), targets) for inputs, targets in clean)
+            answers = ((self.call(self.model, inputs), targets) for inputs, targets in clean)
             return self.task.metrics(answers if watch is None else _watched(answers, watch))
 
     def _errors(self, states: Sequence[State], cases: Indices, generation: int) -> npt.NDArray[np.float32]:
@@ -255,7 +257,7 @@ class Worker:
                 for row, state in zip(table, present, strict=True):
                     self.put(state, self._answerer)
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
-                    row[done : done + size] = self.task.errors(call(self._asked, inputs), targets)
+                    row[done : done + size] = self.task.errors(self.call(self._asked, inputs), targets)
                 done += size
         return table
 

@@ -126,6 +126,7 @@ def folder_word(word: str) -> str:
 
 
 NEUTRAL: Mapping[str, Any] = {
+    "target": None,
     "model": "small-cnn",
     "width": 1.0,
     "task": "classification",

@@ -46,7 +46,8 @@ class Deployed(nn.Module):
         """The network's outputs for inputs as the data has them."""
         if self.normalizes:
             inputs = (inputs - self.get_buffer("shift")) * self.get_buffer("factor")
-        return call(self.network, inputs)
+        found: Tensor = call(self.network, inputs)
+        return found
 
 
 def export(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from gradlex.errors import InputError
-from gradlex.tasks import Classification, Task
+from gradlex.tasks import Task, graded_errors, predictions
 
 PREDICTIONS = "predictions.safetensors"
 
@@ -27,11 +27,11 @@ class Predictions:
     """The final network on the samples of one part of the data, in their order; clean, in float32."""
 
     errors: npt.NDArray[np.float32]
-    """(samples,): the task's error of each, of a classification its cross-entropy."""
+    """(samples,): the task's error of each; its loss where errors say only right or wrong."""
     targets: npt.NDArray[np.number] | None
     predicted: npt.NDArray[np.number] | None
-    """(samples,): classes of a classification (int32), numbers (float32) of another task that has one per sample; None
-    where there is no single one."""
+    """(samples,): what the task predicts, classes (int32) or numbers (float32); None where it is more than one number
+    a sample."""
 
 
 @dataclass(kw_only=True)
@@ -43,14 +43,10 @@ class PredictionRecorder:
 
     def __call__(self, outputs: Any, targets: Any) -> None:
         """Keep the errors, and what was predicted where that is one number per sample."""
-        classes = isinstance(self.task, Classification)
-        # Right or wrong says little of how hard a case is.
-        task = replace(self.task, case_error="loss") if isinstance(self.task, Classification) else self.task
-        predicted = outputs.argmax(dim=1) if classes else outputs
         for name, values in (
-            ("errors", task.errors(outputs, targets)),
+            ("errors", graded_errors(self.task, outputs, targets)),
             ("targets", targets),
-            ("predicted", predicted),
+            ("predicted", predictions(self.task, outputs)),
         ):
             numbers = _numbers(values)
             if numbers is not None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
 from gradlex._devices import native_bfloat16
-from gradlex.data import Samples, call, layout_hint
+from gradlex.data import Output, Samples, call, layout_hint
 from gradlex.errors import InputError
 from gradlex.population import capture, channels_last, copy, install
 from gradlex.tasks import Task, checked_task, fitted
@@ -37,7 +37,9 @@ class Probe:
     """Whether the device and the model can compute in that autocast."""
 
 
-def probe(model: nn.Module, samples: Samples, task: Task, device: torch.device) -> Probe:
+def probe(
+    model: nn.Module, samples: Samples, task: Task, device: torch.device, output: Output | None = None
+) -> Probe:
     """Show the model two samples; the modes of its layers, evaluation or training, stay as they are."""
     inputs, targets = tree_map(
         lambda tensor: tensor.to(device), samples.clean(np.arange(min(2, len(samples))))
@@ -47,7 +49,7 @@ def probe(model: nn.Module, samples: Samples, task: Task, device: torch.device) 
     modes = {layer: layer.training for layer in model.modules()}
     try:
         model.eval()
-        outputs, multiply_adds = _answer(model, inputs, len(tree_leaves(targets)[0]))
+        outputs, multiply_adds = _answer(model, inputs, len(tree_leaves(targets)[0]), output=output)
         task.check(inputs, targets if samples.targets is None else samples.targets, outputs)
         task = checked_task(fitted(task, outputs, _all_targets(samples)))
         _check_task(task, outputs, targets)
@@ -73,22 +75,26 @@ def _all_targets(samples: Samples) -> Iterator[Any]:
         yield samples.clean(np.arange(start, min(start + _READ, len(samples))))[1]
 
 
-def check_takes(model: nn.Module, samples: Samples, what: str, device: torch.device) -> None:
+def check_takes(
+    model: nn.Module, samples: Samples, what: str, device: torch.device, output: Output | None = None
+) -> None:
     """Refuse samples that the model cannot take; it is in the mode it was in afterwards."""
     inputs = tree_map(lambda tensor: tensor.to(device), samples.clean(np.arange(1))[0])
     modes = {layer: layer.training for layer in model.modules()}
     try:
-        _answer(model.eval(), inputs, 1, what=what)
+        _answer(model.eval(), inputs, 1, what=what, output=output)
     finally:
         for layer, training in modes.items():
             layer.training = training
 
 
-def _answer(model: nn.Module, inputs: Any, count: int, what: str = "inputs") -> tuple[Any, float]:
+def _answer(
+    model: nn.Module, inputs: Any, count: int, what: str = "inputs", output: Output | None = None
+) -> tuple[Any, float]:
     """The model's outputs, and its multiply-adds for one sample."""
     try:
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            outputs = call(model, inputs)
+            outputs = call(model, inputs, output)
     except InputError:
         raise
     except Exception as error:  # whatever a model of the user's may raise
@@ -137,6 +143,10 @@ def _shape(given: Any) -> str:
     return str(tuple(given.shape)) if isinstance(given, Tensor) else type(given).__name__
 
 
+def _anything(outputs: Any) -> Any:
+    return outputs
+
+
 def takes_channels_last(model: nn.Module, inputs: Any) -> bool:
     """Whether the model computes images in that memory format: one with `view` does not. It is left as it was."""
     images = any(tensor.ndim == 4 for tensor in tree_leaves(inputs))
@@ -144,12 +154,14 @@ def takes_channels_last(model: nn.Module, inputs: Any) -> bool:
     def formatted(tensor: Tensor) -> Tensor:
         return tensor.clone(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
-    return not images or _computes(model, lambda: call(channels_last(model), tree_map(formatted, inputs)))
+    return not images or _computes(
+        model, lambda: call(channels_last(model), tree_map(formatted, inputs), _anything)
+    )
 
 
 def _takes_bfloat16(model: nn.Module, inputs: Any, device: torch.device) -> bool:
     with torch.autocast(device.type, dtype=torch.bfloat16):
-        return _computes(model, lambda: call(model, inputs))
+        return _computes(model, lambda: call(model, inputs, _anything))
 
 
 def _computes(model: nn.Module, compute: Callable[[], object]) -> bool:

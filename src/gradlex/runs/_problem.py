@@ -17,6 +17,7 @@ from gradlex.data import (
     Arrays,
     Augmentation,
     Normalization,
+    Output,
     Samples,
     Subset,
     as_augmentation,
@@ -74,6 +75,8 @@ class Problem:
     engine: EngineFactory
     data: dict[str, Any]
     normalization: Normalization | None
+    output: Output | None
+    """Which of the model's outputs is learnt."""
     device: torch.device
     """Where it is to be computed; model and samples lie on the host until `to`."""
 
@@ -206,6 +209,7 @@ def make_problem(
             "task": learnt(task),
         },
         normalization=material.normalization,
+        output=material.output,
         device=device,
     )
 
@@ -279,7 +283,7 @@ def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
     """Show the model samples of the training part, and of the others where those look different."""
     model, others = material.model.to(device), {"test": material.test, "validation": material.validation}
     with seeded(torch_seed(recipe.seed, "initialisation", index=1), device):  # lazy layers take their weights
-        found = probe(model, material.train, material.task, device)
+        found = probe(model, material.train, material.task, device, material.output)
         for name, samples in others.items():
             if samples is None:
                 continue
@@ -290,7 +294,7 @@ def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
                 for part in (material.train, samples)
             ]
             if shapes[0] != shapes[1]:
-                check_takes(model, samples, f"{name} samples", device)
+                check_takes(model, samples, f"{name} samples", device, material.output)
     return found
 
 

@@ -27,6 +27,7 @@ from gradlex.data import (
     Augmentation,
     DatasetInfo,
     Normalization,
+    Output,
     Samples,
     dataset_info,
     fingerprint,
@@ -40,7 +41,7 @@ from gradlex.models import MODELS, build
 from gradlex.randomness import torch_seed
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.selection import Cases, check_cases
-from gradlex.tasks import Task, checked_task, infer_task, make_task
+from gradlex.tasks import Task, checked_task, infer_task, make_task, outputs_for
 
 _FIRST = 16  # samples of a Dataset that tell which task fits
 
@@ -61,6 +62,8 @@ class Material:
     info: DatasetInfo
     """The settings for what the recipe leaves open."""
     gains_from_bfloat16: bool
+    output: Output | None = None
+    """Which of the model's outputs is learnt, where it returns several."""
     fields: dict[str, Any] = field(default_factory=dict)
     """What the data decides of the recipe."""
     notes: tuple[str, ...] = ()
@@ -113,7 +116,7 @@ class Named:
                 "this run was started from the library with objects of its own, which are not stored: "
                 "call gradlex.train with the same model and data."
             )
-        if ":" not in recipe.model and recipe.model not in MODELS:
+        if ":" not in recipe.model and recipe.model not in ("auto", *MODELS):
             raise unknown_name("model", recipe.model, MODELS)
         return recipe
 
@@ -126,15 +129,24 @@ class Named:
     def load(self, recipe: Recipe) -> Material:
         """Load the data and build the model with its initial weights; writes nothing but downloads."""
         arrays = self.arrays or load(recipe, self.data_dir, download=self.download)
-        normalization = Normalization.of(arrays.x_train)
+        if arrays.encoding is None:
+            normalization = Normalization.of(arrays.x_train)
+        else:  # it has standardised numbers already, and left categories as they are
+            features = arrays.x_train.shape[1]
+            normalization = Normalization(mean=(0.0,) * features, std=(1.0,) * features)
         test = None
         if arrays.x_test is not None and arrays.y_test is not None:
             test = array_samples(arrays.x_test, arrays.y_test, normalization)
         size = arrays.input_shape[-1] if is_folder(recipe.dataset) else None
-        task, fields = _fitting(self.task(recipe), recipe, torch.from_numpy(arrays.y_train))
+        targets = torch.from_numpy(arrays.y_train)
+        task, fields = _fitting(self.task(recipe), recipe, targets, labelled=arrays.labelled)
+        if recipe.model == "auto":
+            fields["model"] = "small-cnn" if len(arrays.input_shape) == 3 else "mlp"
+            recipe = recipe.replace(model=fields["model"])
+        outputs = outputs_for(task, targets) or (arrays.num_classes if arrays.labelled else 1)
         return Material(
             task=task,
-            model=build_model(recipe, arrays.input_shape, arrays.num_classes),
+            model=build_model(recipe, arrays.input_shape, outputs),
             train=array_samples(arrays.x_train, arrays.y_train, normalization),
             test=test,
             data={
@@ -143,9 +155,11 @@ class Named:
                 "train_samples": len(arrays.y_train),
                 "test_samples": 0 if arrays.y_test is None else len(arrays.y_test),
                 "input_shape": list(arrays.input_shape),
-                "num_classes": arrays.num_classes,
+                "outputs": outputs,
+                "num_classes": arrays.num_classes if arrays.labelled else None,
                 "class_names": arrays.class_names,
                 "normalization": asdict(normalization),
+                "table": None if arrays.encoding is None else arrays.encoding.to_dict(),
             },
             normalization=normalization,
             info=dataset_info(recipe.dataset),
@@ -170,6 +184,7 @@ class Given:
     own_task: Task | str | None = None
     cases: Cases | None = None
     test_groups: Any = None
+    output: Output | None = None
 
     def marked(self, recipe: Recipe) -> Recipe:
         """The recipe with what is passed in as an object marked as given; refused where it names something else."""
@@ -248,6 +263,7 @@ class Given:
             gains_from_bfloat16=True,
             cases=self.cases,
             test_groups=None if test is None else _test_groups(self.test_groups, len(test)),
+            output=self.output,
         )
 
     def _fingerprint(self, found: str | None) -> str | None:
@@ -278,11 +294,14 @@ def _test_groups(given: Any, samples: int) -> npt.NDArray[Any] | None:
     return groups
 
 
-def _fitting(task: Task | None, recipe: Recipe, targets: Tensor) -> tuple[Task, dict[str, Any]]:
+def _fitting(
+    task: Task | None, recipe: Recipe, targets: Tensor, *, labelled: bool = True
+) -> tuple[Task, dict[str, Any]]:
     """The task that is named, or the one that fits the targets, and what the recipe is to say of it."""
     if recipe.task is not None and task is not None:
         return task, {}
-    name = infer_task(targets)
+    # A table's whole numbers need not be labels.
+    name = "regression" if targets.ndim == 1 and not labelled else infer_task(targets)
     return make_task(name, recipe.task_options), {"task": name}
 
 

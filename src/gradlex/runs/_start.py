@@ -156,6 +156,7 @@ class _Session:
             parallel=self._team.parallel,
             offload=self._execution.placement == "offload",
             watch=self._member.watch,
+            output=problem.output,
         )
         parent = worker.first_parent()
         if journal is not None:

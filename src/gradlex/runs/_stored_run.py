@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +15,7 @@ from torch import nn
 from gradlex._checks import check_fields
 from gradlex._files import parse_json
 from gradlex.callbacks import Record, metrics_from, records_from
-from gradlex.data import Arrays, ArraySamples, Normalization, is_folder, load
+from gradlex.data import Arrays, ArraySamples, Normalization, TableEncoding, is_folder, is_table, load
 from gradlex.engine import Worker
 from gradlex.errors import InputError
 from gradlex.models import without_weights
@@ -130,7 +131,7 @@ def load_network(path: Path | str, *, ema: bool = False, device: str | None = "c
             f"{folder.path} kept no moving average: train with --ema 0.9 for one, or leave --ema out."
         )
     untrained = recipe.replace(model=without_weights(recipe.model))
-    model = build_model(untrained, tuple(data["input_shape"]), data["num_classes"])
+    model = build_model(untrained, tuple(data["input_shape"]), _outputs(data))
     name = "ema.safetensors" if ema else "model.safetensors"
     load_weights(model, folder.path / name)
     return model.eval().to(find_device(device))
@@ -180,6 +181,13 @@ def load_test_samples(
     same = dataset is None or dataset == recipe.dataset
     own = recipe.replace(dataset=dataset_of(recipe, data, folder)) if same else recipe
     asked = own if same else _other(recipe, str(dataset), data["input_shape"])
+    if data.get("table") is not None and not same:  # all rows of another table, by the run's own columns
+        if not is_table(asked.dataset):
+            raise InputError(
+                f"{asked.dataset} is no table, and the run was trained on one: give a .csv or .parquet."
+            )
+        x, y = TableEncoding.from_dict(data["table"]).samples(os.path.expanduser(asked.dataset))
+        return array_samples(x, y, load_normalization(path))
     arrays = load(asked, data_dir)
     if arrays.x_test is None or arrays.y_test is None:
         raise InputError(f"{asked.dataset} has no test part.")
@@ -188,7 +196,7 @@ def load_test_samples(
             f"{asked.dataset} has samples of shape {arrays.input_shape}, the run was trained on "
             f"{tuple(data['input_shape'])}."
         )
-    if arrays.num_classes != data["num_classes"]:
+    if arrays.labelled and arrays.num_classes != data["num_classes"]:
         raise InputError(
             f"{asked.dataset} has {arrays.num_classes} classes, the run was trained on {data['num_classes']}."
         )
@@ -229,7 +237,7 @@ def _check_finished(folder: RunFolder, recipe: Recipe, data: dict[str, Any]) -> 
     scales = data.get("normalization")
     fits = (
         _numbers(data.get("input_shape"))
-        and isinstance(data.get("num_classes"), int)
+        and isinstance(_outputs(data), int)
         and isinstance(scales, dict)
         and all(_numbers(scales.get(key)) for key in ("mean", "std"))
         and "fingerprint" in data
@@ -245,6 +253,11 @@ def _lines(path: Path, *, whole: bool) -> list[bytes]:
         return []
     lines = path.read_bytes().splitlines(keepends=True)
     return [line for line in lines if whole or line.endswith(b"\n")]
+
+
+def _outputs(data: dict[str, Any]) -> Any:
+    """How many outputs the network has; of a run of gradlex 0.1.0 one a class."""
+    return data.get("outputs", data.get("num_classes"))
 
 
 def _numbers(given: Any) -> bool:

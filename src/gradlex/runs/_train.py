@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import nn
 
 from gradlex.callbacks import Callback, Progress, interactive
-from gradlex.data import Augmentation
+from gradlex.data import Augmentation, Output
 from gradlex.engine import PopulationEngine
 from gradlex.population import Step
 from gradlex.recipe import Recipe
@@ -35,6 +35,7 @@ def train(
     test_groups: Any = None,
     augment: Augmentation | None = None,
     task: Task | str | None = None,
+    output: Output | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     workers: int | Literal["auto"] = 1,
@@ -64,7 +65,9 @@ def train(
         test_groups: The group of each test sample; the primary metric of the worst group is reported beside the mean.
         augment: A function (batch, stream) -> batch, gradlex.data.crop_flip(4) for example; a transform of
             torchvision.transforms.v2; or a list of them.
-        task: What is learnt: an object, or its name (default: classification).
+        task: What is learnt: an object, or its name (default: what the targets tell).
+        output: Which of the model's outputs is learnt: its name, its number, or a function of what the model returns
+            (default: the tensor, its `logits`, or the first of a tuple).
         out: A run folder to write (default: nothing is written).
         resume: Continue a run that is in `out` where it stopped; start it if there is none.
         workers: Processes that train candidates at the same time. More than one needs a script with an
@@ -105,6 +108,7 @@ def train(
             own_task=task,
             cases=cases,
             test_groups=test_groups,
+            output=output,
         ),
         Recipe() if recipe is None else recipe,
         execution,

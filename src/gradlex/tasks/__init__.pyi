@@ -14,6 +14,8 @@ from ._task import Measure as Measure
 from ._task import Task as Task
 from ._task import default_selection as default_selection
 from ._task import fitted as fitted
+from ._task import graded_errors as graded_errors
 from ._task import learnt as learnt
+from ._task import outputs_for as outputs_for
 from ._task import predictions as predictions
 from ._tokens import Tokens as Tokens

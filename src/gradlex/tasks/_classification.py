@@ -154,8 +154,12 @@ class Classification:
     def errors(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """0 where the class is right and 1 where it is not, or the cross-entropy of each case."""
         if self.case_error == "loss":
-            return _cross_entropy(outputs, targets, "none")
+            return self.losses(outputs, targets)
         return (~_correct(outputs, targets)).float()
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The cross-entropy of each case."""
+        return _cross_entropy(outputs, targets, "none")
 
     def predict(self, outputs: Tensor) -> Tensor:
         """The number of the class."""

@@ -31,6 +31,7 @@ class Task(Protocol):
     - `predict(outputs)`, the answers that a person would read: classes, or values in the units of the targets;
     - `probabilities(outputs)`, of each class: (samples, classes);
     - `class_table(predicted, targets)`, a `ClassTable`: how many samples of each class were taken for which;
+    - `losses(outputs, targets)`, the (cases,) losses, where errors say only right or wrong;
     - `outputs(targets)`, how many outputs a network needs for these targets, where gradlex builds it.
     """
 
@@ -86,3 +87,16 @@ def predictions(task: Task, outputs: Any) -> Any:
     """The answers that a person would read: the task's, or the outputs themselves."""
     own = getattr(task, "predict", None)
     return outputs if own is None else own(outputs)
+
+
+def graded_errors(task: Task, outputs: Any, targets: Any) -> Tensor:
+    """How hard each case is: its loss where the task's errors say only right or wrong, otherwise its error."""
+    own = getattr(task, "losses", None)
+    found: Tensor = task.errors(outputs, targets) if own is None else own(outputs, targets)
+    return found
+
+
+def outputs_for(task: Task, targets: Tensor) -> int | None:
+    """How many outputs a network needs for these targets; None where the task does not say."""
+    own = getattr(task, "outputs", None)
+    return None if own is None else int(own(targets))
