@@ -176,7 +176,7 @@ SEAMS: Mapping[str, Mapping[str, Any]] = {
     "task": {"task": Regression()},
     "regression": {"task": "regression"},
     "inputs": {"network": ByName},
-    "callback": {"callbacks": [Budget(250)]},
+    "callback": {"callbacks": [Budget(400)]},
     "selection": {"recipe": RECIPE.replace(**OPTIONS)},
     "promotion": {"promotion_steps": [Lookahead()]},
     "schedule": {"recipe": RECIPE.replace(schedule=warm_up)},
