@@ -188,6 +188,7 @@ def refuse_pickle():
 
 def warm():
     """Import whatever a run imports on its way, by preparing one; nothing here starts a thread."""
+    sys.modules["pyarrow"] = None  # it does, and scikit-learn and pandas import it where it is installed
     import torch
 
     torch.set_num_threads(1)
