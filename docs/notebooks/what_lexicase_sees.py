@@ -36,8 +36,8 @@ for record in run.generations:
     print(f"{record.generation:2}  {record.reason:14} {record.cases_used:5} cases   {steps}")
 
 # %% [markdown]
-# Early on, candidates differ on almost every case, and a handful of cases decides. Later they agree on nearly all of them, and the order of
-# the few on which they differ decides.
+# Early on, a case or two decides. Later most selections end because all candidates left fail the same case, often before any was
+# eliminated: the parent is then picked at random.
 #
 # ## What it would have chosen
 #

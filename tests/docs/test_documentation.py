@@ -57,6 +57,39 @@ def test_every_command_is_one_that_the_program_understands(page):
             parse(find_command(words[0]), "gradlex", words[1:])  # exits where a flag or a value is wrong
 
 
+RUN = ["README", "docs/own-model", "docs/own-data", "docs/how-it-works", "docs/resume"]
+LONG = {"compare", "paper", "completion"}
+
+
+def small(words):
+    """Whether a command trains for seconds, on data that is here."""
+    if words[0] != "train":
+        return words[0] not in LONG
+    dataset = words[words.index("--dataset") + 1] if "--dataset" in words else "digits"
+    generations = int(words[words.index("--generations") + 1]) if "--generations" in words else 1000
+    return generations <= 20 and (dataset == "digits" or Path(dataset).exists())
+
+
+@pytest.mark.filterwarnings("ignore")  # of other libraries, which a page may use
+@pytest.mark.parametrize("page", RUN)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "page"}
+    ran = 0
+    for kind, text in blocks(ROOT / f"{page}.md"):
+        if kind == "python":
+            exec(compile(text, page, "exec"), namespace)  # the page's own
+            ran += 1
+        for line in text.splitlines() if kind == "" else []:
+            if line.startswith("cp -r "):
+                shutil.copytree(*line.split()[2:4])
+            for words in commands(line):
+                if small(words) and (words[0] not in ("resume", "evaluate") or Path(words[1]).exists()):
+                    main([*words, *(["--threads", "1"] if words[0] == "train" else [])])
+                    ran += 1
+    assert ran
+
+
 @pytest.mark.parametrize("figure", ["generation", "chances"])
 def test_a_figure_is_what_its_script_draws(figure, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "figures"))
