@@ -23,7 +23,7 @@ Name = Literal["table1", "table2", "table3", "table4", "figure2"]
 
 _SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
 _GRID = ("methods", "populations", "momenta", "seeds", "generations", *_SHARED, "recipe")
-_EXECUTION = ("jobs", "evaluations", "device", "data_dir")
+_EXECUTION = ("jobs", "on", "on_options", "evaluations", "device", "data_dir")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,11 @@ class Carried:
     """Runs at the same time (default: auto, one per CPU or GPU)."""
     evaluations: int = 10
     """How often each run is evaluated on the test samples."""
+    on: Literal["processes", "ray", "slurm"] = "processes"
+    """Where runs are computed: processes of this machine, a Ray cluster, or SLURM."""
+    on_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the cluster, as KEY=VALUE: address, num_cpus, num_gpus, retries (ray); cluster=local, timeout_min=60,
+    slurm_partition=NAME and others of submitit (slurm)."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ... (default: auto, the accelerator if there is one)."""
     data_dir: Path | None = None
@@ -107,7 +112,12 @@ class Carried:
         from gradlex.experiments import Resources
 
         return Resources(
-            jobs=self.jobs, evaluations=self.evaluations, device=self.device, data_dir=self.data_dir
+            jobs=self.jobs,
+            evaluations=self.evaluations,
+            on=self.on,
+            on_options=self.on_options,
+            device=self.device,
+            data_dir=self.data_dir,
         )
 
 

@@ -30,9 +30,10 @@ from ._plan import paper_experiment as paper_experiment
 from ._plan import run_name as run_name
 from ._plan import stored_plan as stored_plan
 from ._plan import stored_plans as stored_plans
-from ._processes import Failure as Failure
-from ._processes import Watcher as Watcher
-from ._processes import run_jobs as run_jobs
 from ._progress import ExperimentProgress as ExperimentProgress
 from ._published import Published as Published
 from ._published import published as published
+from ._run_jobs import Failure as Failure
+from ._run_jobs import On as On
+from ._run_jobs import Watcher as Watcher
+from ._run_jobs import run_jobs as run_jobs

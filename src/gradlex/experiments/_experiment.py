@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 from annotated_types import Ge
@@ -17,8 +17,8 @@ from gradlex.experiments._activations import choose_layers, record_activations
 from gradlex.experiments._grids import Cell, Grid
 from gradlex.experiments._jobs import Job, State, prepare
 from gradlex.experiments._plan import FIGURE2, Experiment, Plan, Planned
-from gradlex.experiments._processes import Failure, run_jobs
 from gradlex.experiments._progress import ExperimentProgress
+from gradlex.experiments._run_jobs import Failure, On, run_jobs
 from gradlex.runs import Execution, Named, check_writable, cpus, find_device, make_problem
 
 Status: TypeAlias = State | Literal["data missing"]
@@ -32,6 +32,10 @@ class Resources:
     """Runs at the same time (auto: one per CPU core or GPU)."""
     evaluations: Annotated[int, Ge(1)] = 10
     """How often each run is evaluated on the test samples."""
+    on: On = "processes"
+    """Where: processes of this machine, a Ray cluster, or SLURM."""
+    on_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of a cluster: address, num_cpus, num_gpus, retries (ray); cluster, timeout_min, ... (slurm)."""
     device: str | None = None
     """auto, cpu, cuda, cuda:1, ..."""
     data_dir: Path | None = None
@@ -45,6 +49,8 @@ class Resources:
         """How many runs: as given, else one per GPU, or as many as the CPU cores have threads for."""
         if self.jobs != "auto":
             return self.jobs
+        if self.on != "processes":  # the cluster starts what it has room for
+            return len(grid.cells())
         if _devices.is_accelerator(device):
             return _devices.count(device) if device.index is None else 1
         threads = 1 if grid.shared.threads == "auto" else grid.shared.threads
@@ -88,6 +94,8 @@ def run_experiment(
             data_dir=resources.data_dir,
             evaluations=resources.evaluations,
             watcher=watcher,
+            on=resources.on,
+            on_options=resources.on_options,
         )
     plan = plan.with_failures(_reasons(failures))
     plan.save()

@@ -1,7 +1,6 @@
-"""Many runs side by side, each in a process of its own: one that fails does not stop the others.
+"""Runs in processes of this machine: the parent starts them and listens, each child runs one job and reports.
 
-The parent starts the processes, listens to them and waits for runs that another command is running; a child runs one
-job and reports each generation. What a child prints reaches the parent, which keeps it only if the child breaks down.
+What a child prints reaches the parent, which keeps it only if the child breaks down.
 """
 
 from __future__ import annotations
@@ -11,122 +10,69 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
 from gradlex import _devices
 from gradlex.callbacks import Callback, LiveRun, Record
-from gradlex.data import Arrays, load
-from gradlex.errors import BusyError, InputError, InterruptedRun, RunError
+from gradlex.errors import InterruptedRun
 from gradlex.experiments._jobs import Job
-from gradlex.recipe import Recipe
-from gradlex.runs import Execution, Interrupts, Named, deaf, start
+from gradlex.experiments._run_job import Finished, Refused, Settings, run_job
+from gradlex.runs import deaf
 
-_WAKE = 0.5  # seconds after which a signal is noticed though no run has said anything
 _KEPT = 100_000  # bytes of what a child printed last
 
 
-class Watcher(Protocol):
-    """Receives the progress of the runs."""
+class Processes:
+    """Each run in a process of its own, on this machine."""
 
-    def started(self, job: Job) -> None:
-        """A run has begun or is resumed."""
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._started: list[Child] = []
 
-    def moved(self, job: Job, generations: int) -> None:
-        """A run has done this many generations."""
+    def __enter__(self) -> Processes:
+        return self
 
-    def waiting(self, job: Job) -> None:
-        """Another process is running this one; it is waited for at the end."""
+    def __exit__(self, *exception: object) -> None:
+        """None is left behind."""
+        for child in self._started:
+            if child.process.is_alive():
+                child.process.kill()
+            child.process.join()
 
-    def finished(self, job: Job, *, elsewhere: bool = False) -> None:
-        """A run has its result; `elsewhere`: another process brought it there."""
+    def start(self, job: Job, slot: int) -> Child:
+        """Start its process; a GPU for each slot, as far as they go."""
+        self._started = [child for child in self._started if not child.is_over]
+        device = _devices.own(torch.device(self._settings.device), slot)
+        settings = replace(self._settings, device=str(device))
+        spawn = multiprocessing.get_context("spawn")
+        ours, theirs = spawn.Pipe()
+        output, printed = spawn.Pipe(duplex=False)
+        process = spawn.Process(target=_run_child, args=(theirs, printed, job, settings))
+        with deaf():
+            process.start()
+        theirs.close()
+        printed.close()
+        self._started.append(Child(job=job, slot=slot, process=process, pipe=ours, output=output))
+        return self._started[-1]
 
-    def failed(self, failure: Failure) -> None:
-        """A run has ended without a result."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A run that ended without a result, and why."""
-
-    job: Job
-    reason: str
-
-
-def run_jobs(
-    jobs: Sequence[Job],
-    *,
-    at_once: int,
-    device: torch.device,
-    data_dir: Path | None = None,
-    evaluations: int = 10,
-    watcher: Watcher,
-) -> list[Failure]:
-    """Run what is not done yet, `at_once` at a time, and return what failed.
-
-    A run that another process is running is left to it, and waited for at the end; if that process stops without a
-    result, the run is resumed here. The first Ctrl-C or SIGTERM lets every run end after its generation
-    (InterruptedRun); the same jobs resume there. `evaluations` is how often a run is evaluated on the test samples.
-    """
-    pending = [job for job in jobs if job.state != "done"]
-    left, held, failures = list(pending), list[Job](), list[Failure]()
-    handle = threading.current_thread() is threading.main_thread()  # no other thread may handle signals
-    with Interrupts(handle=handle) as interrupts, _processes() as running:
-        while running or ((left or held) and not interrupts.signum):
-            slots = set(range(at_once)) - {child.slot for child in running}
-            while left and slots and not interrupts.signum:
-                job = _next(left, running)
-                if job is None:  # all that are left begin with a run that is not there yet
-                    break
-                left.remove(job)
-                if job.state == "done":
-                    watcher.finished(job, elsewhere=True)
-                elif job.is_held:
-                    held.append(job)
-                    watcher.waiting(job)
-                else:
-                    running.append(_start(job, slots.pop(), device, data_dir, evaluations))
-                    watcher.started(job)
-            _wait(running)
-            for child in list(running):
-                _listen(child, watcher)
-                if interrupts.signum:
-                    child.end(interrupts.signum)
-                if not child.process.is_alive():
-                    _listen(child, watcher)  # what it said last
-                    running.remove(child)
-                    _ended(child, watcher, held, failures, interrupted=bool(interrupts.signum))
-            free = [job for job in held if job.state == "done" or not job.is_held] if not left else []
-            held = [job for job in held if job not in free]
-            left += free
-        undone = sum(job.state != "done" for job in pending)
-        if interrupts.signum and undone:
-            raise InterruptedRun(
-                interrupts.signum,
-                f"interrupted: {undone} of {len(jobs)} runs are not finished. Rerun the command to continue; finished "
-                "runs are skipped.",
-            )
-    return failures
-
-
-def _next(left: Sequence[Job], running: Sequence[_Child]) -> Job | None:
-    """The first job that need not wait for another run to come to where it branches."""
-    under_way = {*(child.job.folder for child in running), *(job.folder for job in left)}
-    for job in left:
-        if job.begin_with not in under_way or job.beginning is not None or job.state != "to do":
-            return job
-    return None
+    def wait(self, running: Sequence[Child], seconds: float) -> None:
+        """Until a run says something, prints something or ends, but not for long."""
+        if not running:
+            time.sleep(seconds)
+            return
+        pipes = [handle for child in running for handle in (child.pipe, child.output) if not handle.closed]
+        wait([*pipes, *(child.process.sentinel for child in running)], timeout=seconds)
 
 
 @dataclass(kw_only=True)
-class _Child:
+class Child:
     """One run's process, as its parent sees it."""
 
     job: Job
@@ -135,22 +81,71 @@ class _Child:
     pipe: Connection
     output: Connection
     printed: bytearray = field(default_factory=bytearray)
-    last: _Finished | _Refused | None = None
+    last: Finished | Refused | None = None
+    asked_to_end: bool = False
     trains: bool = False
     """Whether it has come to its first generation."""
-    asked_to_end: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its process has ended."""
+        return not self.process.is_alive()
 
     def end(self, signum: int) -> None:
         """Ask it, once, to end after the current generation; before the first there is nothing to wait for."""
+        if self.asked_to_end:
+            return
+        self.asked_to_end = True
         if not self.trains:
             self.process.kill()
-        elif not self.asked_to_end:
-            self.asked_to_end = True
-            with suppress(OSError):  # it has ended by itself
-                self.pipe.send(signum)
+            return
+        with suppress(OSError):  # it has ended by itself
+            self.pipe.send(signum)
+
+    def listen(self) -> int | None:
+        """What it has said and printed meanwhile."""
+        try:
+            while not self.output.closed and self.output.poll():
+                part = os.read(self.output.fileno(), 1 << 16)
+                if not part:
+                    self.output.close()
+                self.printed += part
+                del self.printed[:-_KEPT]
+        except OSError:  # where a pipe has no file descriptor, or nobody is at its other end any more
+            self.output.close()
+        generations = None
+        try:
+            while not self.pipe.closed and self.pipe.poll():
+                said = self.pipe.recv()
+                self.trains = True
+                if isinstance(said, _Moved):
+                    generations = said.generations
+                elif not isinstance(said, _Begun):
+                    self.last = said
+        except (EOFError, OSError):  # the process has ended; its exit code tells the rest
+            self.pipe.close()
+        return generations
+
+    def outcome(self) -> Finished | Refused:
+        """What it said last, else how its process ended and what it printed."""
+        if isinstance(self.last, Finished):
+            self._log.unlink(missing_ok=True)
+        if self.last is not None:
+            return self.last
+        reason = f"its process {_ending(self.process.exitcode or 0)}"
+        printed = self.printed.decode(errors="replace").strip()
+        if printed and not self.asked_to_end:
+            with suppress(OSError):  # a full disk is why it broke down, perhaps
+                self._log.parent.mkdir(parents=True, exist_ok=True)
+                self._log.write_text(f"{printed}\n", encoding="utf-8")
+            where = Path(
+                self._log.parent.name, self._log.name
+            )  # in the experiment's folder, wherever that is
+            reason = f"{reason}: {printed.splitlines()[-1]} (the rest is in {where})"
+        return Refused(reason=reason)
 
     @property
-    def log(self) -> Path:
+    def _log(self) -> Path:
         """Where what it printed is kept if it breaks down."""
         return self.job.folder.with_name(f"{self.job.folder.name}.log")
 
@@ -167,114 +162,6 @@ class _Moved:
     generations: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Finished:
-    """The run has its result."""
-
-    elsewhere: bool = False
-    """Another process has brought it there since this one was started."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Refused:
-    """The run ended without one, and says why."""
-
-    reason: str
-    elsewhere: bool = False
-    """Another process is running it."""
-
-
-@contextmanager
-def _processes() -> Iterator[list[_Child]]:
-    """The runs that are going on; none is left behind."""
-    running: list[_Child] = []
-    try:
-        yield running
-    finally:
-        for child in running:
-            child.process.kill()
-            child.process.join()
-
-
-def _start(job: Job, slot: int, device: torch.device, data_dir: Path | None, evaluations: int) -> _Child:
-    device = _devices.own(device, slot)  # a GPU for each slot, as far as they go
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    output, printed = spawn.Pipe(duplex=False)
-    process = spawn.Process(
-        target=_run_child,
-        args=(theirs, printed, job, str(device), data_dir, evaluations),
-    )
-    with deaf():
-        process.start()
-    theirs.close()
-    printed.close()
-    return _Child(job=job, slot=slot, process=process, pipe=ours, output=output)
-
-
-def _wait(running: Sequence[_Child]) -> None:
-    """Until a run says something, prints something or ends, but not for long."""
-    if not running:
-        time.sleep(_WAKE)
-        return
-    pipes = [handle for child in running for handle in (child.pipe, child.output) if not handle.closed]
-    wait([*pipes, *(child.process.sentinel for child in running)], timeout=_WAKE)
-
-
-def _listen(child: _Child, watcher: Watcher) -> None:
-    try:
-        while not child.output.closed and child.output.poll():
-            part = os.read(child.output.fileno(), 1 << 16)
-            if not part:
-                child.output.close()
-            child.printed += part
-            del child.printed[:-_KEPT]
-    except OSError:  # where a pipe has no file descriptor, or nobody is at its other end any more
-        child.output.close()
-    try:
-        while not child.pipe.closed and child.pipe.poll():
-            said = child.pipe.recv()
-            child.trains = True
-            if isinstance(said, _Moved):
-                watcher.moved(child.job, said.generations)
-            elif not isinstance(said, _Begun):
-                child.last = said
-    except (EOFError, OSError):  # the process has ended; its exit code tells the rest
-        child.pipe.close()
-
-
-def _ended(
-    child: _Child, watcher: Watcher, held: list[Job], failures: list[Failure], *, interrupted: bool
-) -> None:
-    """What becomes of a job whose process has ended."""
-    if isinstance(child.last, _Finished):
-        child.log.unlink(missing_ok=True)
-        watcher.finished(child.job, elsewhere=child.last.elsewhere)
-    elif isinstance(child.last, _Refused) and child.last.elsewhere:
-        held.append(child.job)
-        watcher.waiting(child.job)
-    elif not interrupted:
-        failures.append(_failure(child))
-        watcher.failed(failures[-1])
-
-
-def _failure(child: _Child) -> Failure:
-    if isinstance(child.last, _Refused):
-        return Failure(
-            job=child.job, reason=" ".join(child.last.reason.split())
-        )  # one line in tables and lists
-    code = child.process.exitcode or 0
-    reason = f"its process {_ending(code)}"
-    printed = child.printed.decode(errors="replace").strip()
-    if printed:
-        with suppress(OSError):  # a full disk is why it broke down, perhaps
-            child.log.parent.mkdir(parents=True, exist_ok=True)
-            child.log.write_text(f"{printed}\n", encoding="utf-8")
-        where = Path(child.log.parent.name, child.log.name)  # in the experiment's folder, wherever that is
-        reason = f"{reason}: {printed.splitlines()[-1]} (the rest is in {where})"
-    return Failure(job=child.job, reason=reason)
-
-
 def _ending(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
@@ -288,14 +175,7 @@ def _ending(code: int) -> str:
 # What happens in a child's process.
 
 
-def _run_child(
-    pipe: Connection,
-    printed: Connection,
-    job: Job,
-    device: str,
-    data_dir: Path | None,
-    evaluations: int,
-) -> None:
+def _run_child(pipe: Connection, printed: Connection, job: Job, settings: Settings) -> None:
     """Run or resume to the result; report each generation; anything received ends the run after the current one."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if os.name == "posix":
@@ -303,37 +183,9 @@ def _run_child(
             os.dup2(printed.fileno(), stream)
     else:  # where signals cannot be blocked before the process starts, and Ctrl-C reaches all of them
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        arrays = _unchanged(job.recipe, job.fingerprint, data_dir)
-        elsewhere = (job.folder / "result.json").exists()  # then only its result is read
-        execution = Execution(
-            workers=1,
-            device=device,
-            evaluate_every=max(1, job.recipe.require("generations") // evaluations),
-            keep_checkpoints=job.keep_checkpoints,
-            begin_with=job.beginning,
-        )
-        start(
-            Named(data_dir=data_dir, arrays=arrays),
-            job.recipe,
-            execution,
-            out=job.folder,
-            resume=True,
-            callbacks=(_Reporter(pipe),),
-        )
-        pipe.send(_Finished(elsewhere=elsewhere))
-    except InterruptedRun:
-        pass
-    except (RunError, InputError) as error:
-        pipe.send(_Refused(reason=str(error), elsewhere=isinstance(error, BusyError)))
-
-
-def _unchanged(recipe: Recipe, fingerprint: str, data_dir: Path | None) -> Arrays:
-    """The data that the run's name stands for: no other may be trained on under it."""
-    arrays = load(recipe, data_dir)
-    if arrays.fingerprint() != fingerprint:
-        raise InputError(f"{recipe.dataset} has changed since the experiment began: rerun the command.")
-    return arrays
+    outcome = run_job(job, settings, _Reporter(pipe))
+    if outcome is not None:
+        pipe.send(outcome)
 
 
 class _Reporter(Callback):

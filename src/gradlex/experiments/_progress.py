@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from gradlex._console import console, metric_words, plural, printable
 from gradlex.experiments._jobs import Job
-from gradlex.experiments._processes import Failure
+from gradlex.experiments._run_jobs import Failure
 
 
 class ExperimentProgress:
