@@ -102,7 +102,7 @@ class Child:
         with suppress(OSError):  # it has ended by itself
             self.pipe.send(signum)
 
-    def listen(self) -> int | None:
+    def listen(self) -> list[int]:
         """What it has said and printed meanwhile."""
         try:
             while not self.output.closed and self.output.poll():
@@ -113,13 +113,13 @@ class Child:
                 del self.printed[:-_KEPT]
         except OSError:  # where a pipe has no file descriptor, or nobody is at its other end any more
             self.output.close()
-        generations = None
+        generations = []
         try:
             while not self.pipe.closed and self.pipe.poll():
                 said = self.pipe.recv()
                 self.trains = True
                 if isinstance(said, _Moved):
-                    generations = said.generations
+                    generations.append(said.generations)
                 elif not isinstance(said, _Begun):
                     self.last = said
         except (EOFError, OSError):  # the process has ended; its exit code tells the rest

@@ -89,7 +89,7 @@ class RayAttempt:
         """Whether the task has ended."""
         return bool(self._ray.wait([self.task], timeout=0)[0])
 
-    def listen(self) -> int | None:
+    def listen(self) -> Sequence[int]:
         """What its folder says."""
         return self._progress.news()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from gradlex.callbacks import Callback, LiveRun, Record
@@ -34,13 +35,10 @@ class Progress:
         self._job, self._done = job, job.generations_done
         stop_file(job).unlink(missing_ok=True)  # an earlier experiment's
 
-    def news(self) -> int | None:
-        """How many generations are done, if they are more than before."""
-        done = self._job.generations_done
-        if done == self._done:
-            return None
-        self._done = done
-        return done
+    def news(self) -> Sequence[int]:
+        """The generations that have been done since it was last asked."""
+        before, self._done = self._done, self._job.generations_done
+        return range(before + 1, self._done + 1)
 
     def end(self) -> None:
         """Ask the run to end after the current generation."""

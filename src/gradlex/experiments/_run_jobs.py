@@ -71,8 +71,8 @@ class Attempt(Protocol):
         """Whether it has ended, in whatever way."""
         ...
 
-    def listen(self) -> int | None:
-        """How many generations are done, where that is news."""
+    def listen(self) -> Sequence[int]:
+        """The generations that have been done since it was last asked."""
         ...
 
     def end(self, signum: int) -> None:
@@ -163,8 +163,7 @@ def run_jobs(
             place.wait(running, _WAKE)
             for attempt in list(running):
                 over = attempt.is_over  # asked first: what it said last is heard below
-                generations = attempt.listen()
-                if generations is not None:
+                for generations in attempt.listen():
                     watcher.moved(attempt.job, generations)
                 if interrupts.signum and not over:
                     attempt.end(interrupts.signum)

@@ -99,7 +99,7 @@ class SlurmAttempt:
         if not self.is_over:
             self._submitted.cancel()
 
-    def listen(self) -> int | None:
+    def listen(self) -> Sequence[int]:
         """What its folder says."""
         return self._progress.news()
 
