@@ -355,6 +355,6 @@ def _summary(run: Run, path: Path) -> None:
     other = "lexicase" if recipe.selection == "sgd" else "sgd"
     out.print(one_line(f"run folder: {path}"), soft_wrap=True)
     out.print(
-        f"next: gradlex evaluate {one_line(shlex.quote(str(path)))}, or train with --selection {other} to compare",
+        f"next: gradlex report {one_line(shlex.quote(str(path)))} --open, or train with --selection {other} to compare",
         soft_wrap=True,
     )
