@@ -191,11 +191,14 @@ def test_the_folders_name_tells_runs_apart():
         Recipe(model="module:net"),
         Recipe(dataset="some/where/mine.npz"),
         Recipe(selection="random"),
+        Recipe(lr=0.05),
+        Recipe(population=8, weight_decay=5e-4),
         Recipe(promotion="average"),
     ]
     names = [new_folder_name(recipe) for recipe in recipes]
     assert names[0] == "digits-lexicase-seed0"
     assert names[3:5] == ["digits-module-net-lexicase-seed0", "mine-lexicase-seed0"]
+    assert names[6:8] == ["digits-lexicase-lr0.05-seed0", "digits-lexicase-p8-wd0.0005-seed0"]
     assert names[-1] == "digits-lexicase-average-seed0"
     assert len(set(names)) == len(names)
 
@@ -204,6 +207,8 @@ def test_a_seed_of_400_digits_has_a_folder_whose_name_fits():
     first, second = (new_folder_name(Recipe(seed=10**400 + each)) for each in (0, 1))
     assert first != second
     assert len(first) < 255
+    huge = dict.fromkeys(["population", "generations", "batch_size", "train_size"], 10**400)
+    assert len(new_folder_name(Recipe(**huge, seed=10**400))) < 255
 
 
 def test_commands_that_start_together_take_different_folders(quick, tmp_path, monkeypatch):

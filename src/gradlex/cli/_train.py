@@ -263,17 +263,39 @@ def check_names(recipe: Recipe) -> None:
             raise unknown_name(kind, name, known)
 
 
+_LONGEST_NAME = 200  # bytes; most file systems take 255
+_NAMED = {
+    "population": "p",
+    "generations": "g",
+    "batch_size": "b",
+    "lr": "lr",
+    "weight_decay": "wd",
+    "width": "w",
+    "train_size": "n",
+    "branch_at": "branch",
+}
+"""What people change most from run to run, and how a folder's name tells it."""
+
+
 def new_folder_name(recipe: Recipe) -> str:
-    """A name for a new run folder that tells runs apart: dataset, model, selection, promotion, seed."""
+    """A name for a new run folder that tells runs apart: data, model, method, what differs from the defaults, seed."""
     promotion = () if recipe.promotion == "winner" else (recipe.promotion,)
+    usual = Recipe()
+    changed = (
+        f"{word}{value:g}" if isinstance(value, float) else f"{word}{value}"
+        for name, word in _NAMED.items()
+        if (value := getattr(recipe, name)) != getattr(usual, name)
+    )
     words = (
         Path(recipe.dataset).stem,
         *(() if recipe.model == "auto" else (recipe.model,)),
         str(recipe.to_dict()["selection"] or "lexicase"),  # of which kind, the task tells
         *promotion,
+        *changed,
         f"seed{recipe.seed}",
     )
-    return "-".join(folder_word(word) for word in words)
+    name = "-".join(folder_word(word) for word in words)
+    return name if len(name.encode(errors="surrogateescape")) <= _LONGEST_NAME else folder_word(name)
 
 
 @contextmanager
