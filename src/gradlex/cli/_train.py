@@ -289,7 +289,7 @@ def new_folder_name(recipe: Recipe) -> str:
     words = (
         Path(recipe.dataset).stem,
         *(() if recipe.model == "auto" else (recipe.model,)),
-        str(recipe.to_dict()["selection"] or "lexicase"),  # of which kind, the task tells
+        str(recipe.to_dict()["selection"] or "lexicase"),  # the task decides which kind
         *promotion,
         *changed,
         f"seed{recipe.seed}",
@@ -300,11 +300,11 @@ def new_folder_name(recipe: Recipe) -> str:
 
 @contextmanager
 def _new_folder(recipe: Recipe) -> Iterator[Path]:
-    """A folder under runs/ that no other command has; what is refused before anything is written leaves none behind."""
+    """A new folder under runs/; removed again if the run is refused before it writes anything."""
     from gradlex.runs import check_writable, leading
 
     root, name = Path("runs"), new_folder_name(recipe)
-    if not leading():  # which has nothing to do with the folder
+    if not leading():  # only the leading process makes the folder
         yield root / name
         return
     check_writable(root)

@@ -66,7 +66,7 @@ def start(
     """
     execution, notice = execution or Execution(), notice or logging.getLogger("gradlex").warning
     device = find_device(execution.device)
-    # The leading process alone has to do with the folder, and its recipe becomes everybody's. The path is absolute,
+    # Only the leading process touches the folder, and all others take its recipe. The path is absolute,
     # since the model or the data may change the directory.
     folder = RunFolder(Path(out)).absolute() if out is not None and leading() else None
     recipe, workers, fresh = source.marked(recipe), execution.workers, True
@@ -225,7 +225,7 @@ class _Session:
     def _metrics(self, worker: Worker, parent: Parent) -> dict[str, dict[str, float]]:
         """The metrics on the validation samples, and on the test samples where they are due.
 
-        What decides must not depend on how often a run is evaluated: the validation part is so in every generation.
+        The validation part is evaluated in every generation: what it decides must not depend on evaluate_every.
         """
         recipe, test, validation = self._problem.recipe, self._problem.test, self._problem.validation
         total = recipe.require("generations")
