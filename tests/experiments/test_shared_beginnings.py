@@ -181,7 +181,9 @@ def test_promotion_cases_of_a_method_are_at_most_the_held_out_ones(jobs, tmp_pat
     assert job.recipe.promotion_cases == 12
 
 
-@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.equal])
+@pytest.mark.parametrize(
+    "name", [name for name, method in METHODS.items() if method.equal and not method.tries]
+)
 def test_methods_at_equal_samples_have_as_many_generations_as_sgd_has_epochs(name):
     methods = tuple(dict.fromkeys(["sgd", name]))
     cells = Grid(datasets=("digits",), models=("mlp",), methods=methods, seeds=1, epochs=12).cells()
@@ -193,3 +195,8 @@ def test_methods_at_equal_samples_have_as_many_generations_as_sgd_has_epochs(nam
         sum(each.samples_at(g, 1000) for g in range(12)) for each in (sgd.replace(population=1), resolved)
     ]
     assert samples == [12_000, 12_000]
+
+
+def test_separate_runs_share_the_generations_of_sgd():
+    grid = Grid(datasets=("digits",), models=("mlp",), methods=("sgd-best",), seeds=1, epochs=12)
+    assert [cell.recipe.generations for cell in grid.cells()] == [3, 3, 3, 3]
