@@ -300,7 +300,8 @@ def test_an_interrupted_experiment_goes_on_to_the_results_it_would_have_had(tmp_
 
     prepared = jobs(tmp_path / "root", *(QUICK.replace(seed=s, generations=40) for s in range(3)))
     states = sorted(job.state for job in prepared)
-    assert states == ["interrupted", "interrupted", "to do"]
+    # The second of the two that run at once may still be preparing: it then leaves nothing behind.
+    assert states in (["interrupted", "interrupted", "to do"], ["interrupted", "to do", "to do"])
     run(prepared[:1])
     (alone,) = jobs(tmp_path / "alone", QUICK.replace(generations=40))
     run([alone])
