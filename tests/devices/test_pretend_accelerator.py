@@ -137,8 +137,8 @@ MUTATIONS = {
     ),
     "draws that travel by themselves": (
         "data/_array_samples.py",
-        "batch = augmented_alike(self._augment, batch, rng, drawn)",
-        "batch = augmented_alike(self._augment, batch, np.random.default_rng(0))",
+        "batch, targets = augmented_alike(self._augment, batch, targets, rng, drawn)",
+        "batch, targets = augmented_alike(self._augment, batch, targets, np.random.default_rng(0))",
     ),
 }
 

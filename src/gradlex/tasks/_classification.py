@@ -204,6 +204,7 @@ class Classification:
                 sums[2] += (best & torch.isfinite(outputs.amax(dim=1))).sum()
         assert sums is not None  # no set is empty
         accuracy, loss, top5 = (sums / samples).tolist()
+        by_class = by_class.cpu()  # not every device has float64
         there = by_class[1] > 0
         shares = by_class[0][there].double() / by_class[1][there] if self.classes else torch.zeros(1)
         found = {

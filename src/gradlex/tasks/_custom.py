@@ -89,7 +89,7 @@ class Custom:
             total, samples = 0.0, 0
             for outputs, targets in batches:
                 errors = self.errors(outputs, targets)
-                total, samples = total + float(errors.double().sum()), samples + len(errors)
+                total, samples = total + float(errors.cpu().double().sum()), samples + len(errors)
             return {"error": total / samples}
         parts = [tree_map(_on_host, batch) for batch in batches]
         try:
