@@ -1,4 +1,4 @@
-"""The network of the experiments on 16 x 16 images: small and quick, but large enough to learn 5,000 of them by heart."""
+"""The network of the experiments on 16 x 16 images: small and quick, yet able to learn 5,000 of them by heart."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from gradlex.cli import COMMANDS, main
 from gradlex.cli._arguments import parse
 from gradlex.cli._train import Train
 from gradlex.report import write_run_page
-from gradlex.report._command import train_command
 from gradlex.report._decisions import decisions, decisive
+from gradlex.report._run_words import train_command
 from gradlex.runs import stored_run
 from gradlex.tasks import Measure
 

@@ -6,8 +6,6 @@ from ._early_stopping import best_generation as best_generation
 from ._logger import Logger as Logger
 from ._logger import numbers as numbers
 from ._logger import stored_loggers as stored_loggers
-from ._loggers import LOGGERS as LOGGERS
-from ._loggers import LoggerName as LoggerName
 from ._mlflow import MLflow as MLflow
 from ._progress import Progress as Progress
 from ._progress import describe as describe
@@ -19,6 +17,8 @@ from ._record import Record as Record
 from ._record import metrics_from as metrics_from
 from ._record import plain_metrics as plain_metrics
 from ._record import records_from as records_from
+from ._registry import LOGGERS as LOGGERS
+from ._registry import LoggerName as LoggerName
 from ._tensorboard import TensorBoard as TensorBoard
 from ._wandb import Trackio as Trackio
 from ._wandb import WandB as WandB

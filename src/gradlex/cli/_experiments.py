@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -17,13 +18,14 @@ from gradlex.experiments import Experiment, Scale, comparison_experiment, paper_
 from gradlex.recipe import Precision
 
 if TYPE_CHECKING:
-    from gradlex.experiments import Resources
+    from gradlex.experiments import Cell, Resources
 
 Name = Literal["table1", "table2", "table3", "table4", "figure2"]
 
 _SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
 _GRID = ("methods", "populations", "momenta", "seeds", "generations", *_SHARED, "recipe")
 _EXECUTION = ("jobs", "on", "on_options", "evaluations", "device", "data_dir")
+_WORDS = ("method", "dataset", "model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,10 +259,9 @@ class Paper:
 def _run(experiment: Experiment, carried: Carried) -> None:
     """List the experiment, or run and report it; what failed is named at the end."""
     if carried.listing:
-        from gradlex.cli._listing import print_runs
         from gradlex.experiments import list_experiment
 
-        print_runs(list_experiment(experiment, carried.resources()), experiment.root)
+        _print_runs(list_experiment(experiment, carried.resources()), experiment.root)
         return
     from gradlex._console import console, plural
     from gradlex.report import run_and_report
@@ -274,6 +275,55 @@ def _run(experiment: Experiment, carried: Carried) -> None:
     if report.failures:
         lines = "\n".join(f"  {failure.job.title}: {failure.reason}" for failure in report.failures)
         raise RunError(f"{len(report.failures)} of {plural(len(report.plan.runs), 'run')} failed:\n{lines}")
+
+
+def _print_runs(runs: Sequence[tuple[Cell, str]], root: Path) -> None:
+    """Print a line a run; what all runs have in common is said once, so that the lines are short."""
+    from rich import box
+    from rich.table import Table
+
+    from gradlex._console import console, plural
+
+    out = console()
+    lines = [_settings(cell) for cell, _ in runs]
+    common = {
+        name: value
+        for name, value in lines[0].items()
+        if name != "method" and all(line[name] == value for line in lines)
+    }
+    table = Table(box=box.SIMPLE)
+    table.add_column("run", justify="right")
+    for name in lines[0]:
+        if name not in common:
+            table.add_column(name, justify="left" if name in _WORDS else "right", no_wrap=name == "method")
+    table.add_column("state", no_wrap=True)
+    for number, (line, (_, state)) in enumerate(zip(lines, runs, strict=True), start=1):
+        table.add_row(str(number), *(value for name, value in line.items() if name not in common), state)
+    if common:
+        shared = ", ".join(f"{name} {value}" for name, value in common.items())
+        out.print(f"all runs: {shared}", soft_wrap=True)
+    out.print(table)
+    states = Counter(state for _, state in runs)
+    missing = ", data missing (it will be downloaded)" if states["data missing"] else ""
+    out.print(
+        f"{plural(len(runs), 'run')}, {len(runs) - states['done']} to do{missing}, in {root}", soft_wrap=True
+    )
+
+
+def _settings(cell: Cell) -> dict[str, str]:
+    recipe = cell.recipe
+    return {
+        "method": cell.method,
+        "dataset": Path(recipe.dataset).name,
+        "model": recipe.model,
+        "p": str(recipe.population or 1),
+        "momentum": recipe.momentum or "inherit",
+        "generations": str(recipe.generations),
+        "batch": str(recipe.batch_size),
+        "lr": f"{recipe.lr:g}",
+        "decay": f"{recipe.weight_decay:g}",
+        "seed": str(recipe.seed),
+    }
 
 
 def _typed() -> str:

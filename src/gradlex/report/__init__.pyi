@@ -7,13 +7,11 @@ from ._evidence import Arm as Arm
 from ._evidence import Evidence as Evidence
 from ._evidence import Setting as Setting
 from ._evidence import gather as gather
-from ._experiment_page import write_experiment_page as write_experiment_page
 from ._figure2 import draw_figure2 as draw_figure2
 from ._outcome import Outcome as Outcome
-from ._page import results_page as results_page
 from ._report import text_report as text_report
 from ._report import write_report as write_report
-from ._run_page import write_run_page as write_run_page
+from ._results_page import results_page as results_page
 from ._statistics import Difference as Difference
 from ._statistics import Summary as Summary
 from ._statistics import paired as paired
@@ -25,3 +23,5 @@ from ._terminal import list_runs as list_runs
 from ._terminal import show_run as show_run
 from ._terminal import sparkline as sparkline
 from ._verdict import verdict as verdict
+from .html import write_experiment_page as write_experiment_page
+from .html import write_run_page as write_run_page

@@ -1,11 +1,15 @@
-"""What is said of a run in a line or two, on its page and in a terminal."""
+"""What is said of a run in a line or two, on its page and in a terminal; and the command that makes it again."""
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import PureWindowsPath
 from statistics import median
+from typing import Any
 
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.report._decisions import decisions
@@ -95,3 +99,26 @@ def selection_words(run: StoredRun) -> list[str]:
     if untouched and any(each.steps for each in found):
         sentences.append(f"In {number_of(untouched, 'generation')} no case eliminated anybody.")
     return sentences
+
+
+def train_command(recipe: Recipe, *, out: str | None = None) -> str | None:
+    """`gradlex train` with every field that is not a default; None where objects were passed in from Python."""
+    if GIVEN in recipe.to_dict().values():
+        return None
+    defaults = Recipe().to_dict()
+    words = ["gradlex", "train"]
+    for name, value in recipe.to_dict().items():
+        if value == defaults[name] or value is None:
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [flag] * value
+        elif isinstance(value, Mapping):
+            words += [flag, *(f"{key}={_value(each)}" for key, each in value.items())]
+        else:
+            words += [flag, str(value)]
+    return shlex.join([*words, *(() if out is None else ("--out", out))])
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

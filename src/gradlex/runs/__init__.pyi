@@ -13,11 +13,11 @@ from ._interrupts import deaf as deaf
 from ._launch import choose_processes as choose_processes
 from ._member import launched as launched
 from ._member import leading as leading
-from ._predict import Predictor as Predictor
-from ._predict import answer_columns as answer_columns
-from ._predict import load_predictor as load_predictor
 from ._predictions import Predictions as Predictions
 from ._predictions import stored_predictions as stored_predictions
+from ._predictor import Predictor as Predictor
+from ._predictor import answer_columns as answer_columns
+from ._predictor import load_predictor as load_predictor
 from ._probe import takes_channels_last as takes_channels_last
 from ._problem import EngineFactory as EngineFactory
 from ._problem import Problem as Problem

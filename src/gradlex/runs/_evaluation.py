@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradlex.population import capture
 from gradlex.runs._folder import RunFolder
-from gradlex.runs._predict import answer_columns
+from gradlex.runs._predictor import answer_columns
 from gradlex.runs._resume import stored_recipe
 from gradlex.runs._stored_run import evaluator, load_network, load_task, load_test_samples
 from gradlex.tasks import ClassTable, Measure, predictions

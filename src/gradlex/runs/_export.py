@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from gradlex.data import Normalization, call
 from gradlex.engine import seeded
 from gradlex.errors import InputError, RunError, unknown_name
-from gradlex.runs._predict import Predictor, load_predictor
+from gradlex.runs._predictor import Predictor, load_predictor
 
 Format: TypeAlias = Literal["torch-export", "onnx"]
 

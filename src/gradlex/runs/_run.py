@@ -16,7 +16,7 @@ from gradlex import _devices
 from gradlex.callbacks import Metrics, Record
 from gradlex.data import Normalization
 from gradlex.recipe import Recipe
-from gradlex.runs._predict import Predictor
+from gradlex.runs._predictor import Predictor
 from gradlex.tasks import Measure, Task
 
 

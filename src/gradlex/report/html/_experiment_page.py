@@ -12,20 +12,20 @@ from urllib.parse import quote
 
 from gradlex.data import Arrays
 from gradlex.experiments import FIGURE2, Plan, stored_plans
-from gradlex.report._chart import Chart, Intervals, Mark, Point, Series, per_cent, short
 from gradlex.report._comparison import BASELINES, comparable
 from gradlex.report._evidence import Arm, Evidence, Setting, full_title, gather
 from gradlex.report._format import NONE, difference_words, label, listed, number_of, plain, spread
-from gradlex.report._html import PAGE, render, write_page
 from gradlex.report._outcome import read_run
 from gradlex.report._paper_tables import TITLES
 from gradlex.report._provenance import shown_command
 from gradlex.report._report import figure2_numbers, report_parts
-from gradlex.report._run_page import write_run_page
 from gradlex.report._run_words import measures_of, shown_value
 from gradlex.report._statistics import paired, summarize
 from gradlex.report._table import Table
 from gradlex.report._verdict import verdict
+from gradlex.report.html._chart import Chart, Intervals, Mark, Point, Series, per_cent, short
+from gradlex.report.html._render import PAGE, render, write_page
+from gradlex.report.html._run_page import write_run_page
 
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _NAMES = {"compare": "Comparison", FIGURE2: "Figure 2", **{f"table{n}": f"Table {n}" for n in range(1, 5)}}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gradlex.report._decisions import Decisive, decisions, decisive, halves
 from gradlex.report._format import NONE, count, number_of, plain
 from gradlex.report._run_words import method_of
-from gradlex.report._samples import Samples, Shown
+from gradlex.report.html._samples import Samples, Shown
 from gradlex.runs import Predictions, StoredRun, case_samples, stored_predictions, trained_samples
 
 _GALLERY = 12

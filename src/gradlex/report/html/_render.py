@@ -31,7 +31,7 @@ def write_page(path: Path, page: str) -> Path:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    loader = jinja2.PackageLoader("gradlex.report", "templates")
+    loader = jinja2.PackageLoader("gradlex.report.html", "templates")
     environment = jinja2.Environment(
         loader=loader,
         autoescape=True,

@@ -8,13 +8,8 @@ from typing import Any
 
 from gradlex.data import Arrays
 from gradlex.recipe import GIVEN, Recipe
-from gradlex.report._chart import short
-from gradlex.report._command import train_command
 from gradlex.report._format import NONE, count, duration, listed, memory, number_of, plain
-from gradlex.report._html import PAGE, render, write_page
 from gradlex.report._outcome import read_run
-from gradlex.report._run_cases import RunCases
-from gradlex.report._run_charts import candidate_rows, curve_charts, lineage_chart, selection_charts
 from gradlex.report._run_words import (
     measures_of,
     method_of,
@@ -22,8 +17,13 @@ from gradlex.report._run_words import (
     setting_of,
     shown_value,
     state_of,
+    train_command,
 )
-from gradlex.report._samples import Samples
+from gradlex.report.html._chart import short
+from gradlex.report.html._render import PAGE, render, write_page
+from gradlex.report.html._run_cases import RunCases
+from gradlex.report.html._run_charts import candidate_rows, curve_charts, lineage_chart, selection_charts
+from gradlex.report.html._samples import Samples
 from gradlex.runs import RunFolder, StoredRun, stored_environment
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from gradlex.callbacks import Record
-from gradlex.report._chart import Chart, Series, per_cent, short
 from gradlex.report._decisions import Decision, decisions
 from gradlex.report._format import NONE, count, label, number_of
+from gradlex.report.html._chart import Chart, Series, per_cent, short
 from gradlex.runs import StoredRun
 from gradlex.tasks import Measure
 
