@@ -155,7 +155,7 @@ def make_problem(
 
     `fresh` is False for a run that continues from a checkpoint: it needs no initial weights any more.
     """
-    recipe = asked = source.marked(recipe)
+    asked = recipe
     known = source.task(recipe)
     if known is not None:  # then what no run can do is refused before any data is loaded
         recipe = resolve_method(recipe, known)
@@ -333,7 +333,7 @@ class Resolver:
     def resolve(self, recipe: Recipe) -> Resolved:
         """The recipe with nothing left open; what no run can do is refused."""
         source = Named(data_dir=self._data_dir, download=self._download)
-        recipe = asked = source.marked(recipe)
+        asked = recipe
         known = source.task(recipe)
         if known is not None:
             recipe = resolve_method(recipe, known)
