@@ -24,7 +24,7 @@ from gradlex.data import ArraySamples, crop_flip
 from gradlex.engine import DistributedTeam, PopulationEngine, Worker
 from gradlex.runs import resolve_method
 from gradlex.selection import bind
-from gradlex.tasks import Classification
+from gradlex.tasks import Classification, Regression
 
 CPU = torch.device("cpu")
 PATIENCE = timedelta(seconds=60)
@@ -80,6 +80,13 @@ def spare() -> nn.Module:
     return network
 
 
+class Named(Masked):
+    """Takes the image and its mean by their names."""
+
+    def forward(self, *, image: Tensor, mean: Tensor) -> Tensor:
+        return super().forward(image) * mean[:, None]
+
+
 EXACT = (plain, spare)
 
 
@@ -94,6 +101,7 @@ class Trial:
     offload: bool = False
     whole: bool = False
     """Write down every candidate's error on every case too."""
+    task: type[Any] = Classification
 
 
 BASE = Recipe(
@@ -125,6 +133,8 @@ TRIALS = {
     "5 candidates": Trial(BASE.replace(population=5, selection="lexicase", task_options=LOSSES), (2, 4)),
     "dalex": Trial(BASE.replace(selection="dalex"), (3,)),
     "offload": Trial(ADAM, (2,), offload=True),
+    "regression": Trial(ADAM.replace(selection="epsilon-lexicase"), (2, 3), task=Regression),
+    "names": Trial(ADAM.replace(population=3), (2, 3), Named),
     # More ranks than candidates. Batches of 10 and 9 do not divide by 4 or 2; one of 3 is fewer than two for each of
     # two processes.
     "1 candidate, together": Trial(SMOOTH.replace(population=1, batch_size=10), (2, 4), plain),
@@ -148,16 +158,22 @@ def data(trial: Trial) -> ArraySamples:
     y = torch.from_numpy(rng.integers(0, 3, trial.samples))
     classes = rng.normal(size=(3, 2, 4, 4))
     x = torch.from_numpy(classes[y.numpy()] + 1.5 * rng.normal(size=(trial.samples, 2, 4, 4)))
+    if trial.network is Named:
+        return ArraySamples({"image": x.float(), "mean": x.mean((1, 2, 3)).float()}, y)
+    if trial.task is Regression:
+        y = torch.stack([y, y**2, -y], dim=1) + torch.from_numpy(rng.normal(size=(trial.samples, 3)))
     return ArraySamples(x if trial.network in EXACT else x.float(), y, augment=crop_flip(1))
 
 
 def compute(trial: Trial, team: DistributedTeam | None = None) -> dict[str, Any]:
     """Records, final state, optimizer and memory of one run."""
-    task = Classification(**trial.recipe.task_options)
+    task, samples = trial.task(**trial.recipe.task_options), data(trial)
+    if trial.task is Regression:
+        task = task.fitted(None, [samples.targets])
     recipe = resolve_method(trial.recipe, task)
     worker = Worker(
         seeded(trial.network),
-        data(trial),
+        samples,
         task,
         recipe,
         CPU,

@@ -113,16 +113,20 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 
 
 @pytest.fixture(scope="session")
-def train() -> tuple[str, ...]:
-    """A command that trains for a fraction of a second and inherits its momentum."""
-    return TRAIN
+def train(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """A command that trains for a fraction of a second and inherits its momentum.
+
+    Where a test asks for them, a regression or a network with named inputs of other_problems.py instead.
+    """
+    other = getattr(request, "param", "command")
+    return TRAIN if other == "command" else (other, *TRAIN[-6:])
 
 
 @pytest.fixture(scope="session")
-def undisturbed(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(forks: Forks, train: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of that command's run, which nothing has disturbed."""
     folder = tmp_path_factory.mktemp("undisturbed") / "run"
-    forks.run(*TRAIN, "--out", folder)
+    forks.run(*train, "--out", folder)
     return folder
 
 

@@ -159,11 +159,17 @@ def child(order):
         os.environ["TMPDIR"] = tempfile.tempdir = order["temporary"]
     if order.get("no_pickle"):
         refuse_pickle()
+    from other_problems import PROBLEMS
+    from other_problems import main as train_other
+
     from gradlex.__main__ import main
 
     sys.argv = ["gradlex", *order["arguments"]]
     try:
-        main()
+        if order["arguments"][0] in PROBLEMS:
+            train_other(order["arguments"])
+        else:
+            main()
     except SystemExit as end:
         return end.code or 0
     except BaseException:  # noqa: BLE001  # what Python itself would do with it
@@ -192,6 +198,8 @@ def warm():
     import torch
 
     torch.set_num_threads(1)
+    from other_problems import PROBLEMS
+
     import gradlex.cli._train
     from gradlex import Recipe
     from gradlex.callbacks import Progress
@@ -203,6 +211,7 @@ def warm():
     assert Progress
     assert start
     assert _local_workers
+    assert PROBLEMS
     assert len(os.listdir("/proc/self/task")) == 1
 
 

@@ -25,6 +25,7 @@ SPREAD = [("train", 1), *(("train", n) for n in range(2, 16)), *(("select", n) f
 
 
 @pytest.mark.parametrize(("kind", "at"), DEFAULT)
+@pytest.mark.parametrize("train", ["command", "regression", "names"], indirect=True)
 def test_killed_while_it_computes(kind, at, forks, train, undisturbed, outcome, fault, tmp_path):
     faults = [fault(tmp_path / "run", kind, at)]
     killed_and_resumed(forks, train, undisturbed, outcome, tmp_path / "run", faults)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import runpy
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -77,11 +79,10 @@ SETTINGS = {
 }
 
 
-def train(folder, images, settings, **how):
+def train(folder, images, settings, problem=None, **how):
     recipe = Recipe(**{**{"population": 3, "generations": 6, "batch_size": 8, "threads": 1}, **settings})
-    return gradlex.train(
-        squeeze_and_dropout(), images, recipe, test=images, out=folder, evaluate_every=2, **how
-    )
+    network, data, task = problem or (squeeze_and_dropout(), images, None)
+    return gradlex.train(network, data, recipe, test=data, task=task, out=folder, evaluate_every=2, **how)
 
 
 SHARE = [
@@ -96,16 +97,32 @@ SHARE = [
 ]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [pytest.param(SETTINGS[n], id=n, marks=[] if n in SHARE else pytest.mark.slow) for n in SETTINGS],
-)
-def test_a_resumed_run_equals_the_uninterrupted_one(settings, images, outcome, same, dying, tmp_path):
-    whole = train(tmp_path / "whole", images, settings)
+OTHERS = runpy.run_path(str(Path(__file__).with_name("other_problems.py")))
+RUNS = [
+    *(pytest.param(SETTINGS[n], None, id=n, marks=[] if n in SHARE else pytest.mark.slow) for n in SETTINGS),
+    *(
+        pytest.param(
+            {**SETTINGS[n], "lr": 0.01},
+            kind,
+            id=f"{kind}, {n}",
+            marks=[] if n == "adamw inherited" else pytest.mark.slow,
+        )
+        for kind in OTHERS["PROBLEMS"]
+        for n in ("sgd with momentum reset", "adamw inherited", "plain sgd", "a strategy that remembers")
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "kind"), RUNS)
+def test_a_resumed_run_equals_the_uninterrupted_one(settings, kind, images, outcome, same, dying, tmp_path):
+    def problem():
+        return OTHERS["problem"](kind) if kind else None
+
+    whole = train(tmp_path / "whole", images, settings, problem())
     for generation in (0, 3):  # once before, once after a strategy's second look at everything
         with dying(after=generation) as end:
-            train(tmp_path / "cut", images, settings, callbacks=[end], resume=True)
-    run = train(tmp_path / "cut", images, settings, resume=True)
+            train(tmp_path / "cut", images, settings, problem(), callbacks=[end], resume=True)
+    run = train(tmp_path / "cut", images, settings, problem(), resume=True)
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
     assert same(dict(run.model.named_buffers()), dict(whole.model.named_buffers()))
     times = {"train_seconds": 0, "select_seconds": 0}

@@ -20,6 +20,11 @@ def children(pid):
     return [child for child in found if "resource_tracker" not in Path(f"/proc/{child}/cmdline").read_text()]
 
 
+@pytest.mark.parametrize(
+    "train",
+    ["command", "names", pytest.param("regression", marks=pytest.mark.slow)],
+    indirect=True,
+)
 def test_a_killed_worker_ends_the_run_promptly_and_it_resumes_to_the_same_answer(
     forks, train, undisturbed, outcome, fault, until, tmp_path
 ):
@@ -40,7 +45,7 @@ def test_a_killed_worker_ends_the_run_promptly_and_it_resumes_to_the_same_answer
     assert "Traceback" not in first.err
     assert len(first.err.splitlines()) == 1
     assert (folder / "checkpoint").exists()
-    forks.run("resume", folder, "--workers", 1)
+    forks.run(*train, "--out", folder, "--resume")
     assert outcome(folder) == outcome(undisturbed)
 
 
