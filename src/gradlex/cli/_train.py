@@ -23,7 +23,7 @@ from gradlex.recipe import Recipe
 if TYPE_CHECKING:
     from gradlex.runs import Execution, Run
 
-Placement = Literal["resident", "offload"]
+Placement = Literal["resident", "offload", "stacked"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,8 @@ class Train:
     device: str = "auto"
     """cpu, cuda, cuda:1, mps, ... (default: auto, the accelerator if there is one)."""
     placement: Placement = "resident"
-    """Where candidates wait: on the device, or on the host (offload) if they do not all fit."""
+    """Candidates wait on the device, or on the host (offload) if they do not all fit; stacked: those of a worker are
+    trained together in one pass."""
     out: Path | None = None
     """The run folder (default: a new one under runs/)."""
     resume: bool = False

@@ -7,6 +7,7 @@ from ._engine import PopulationEngine as PopulationEngine
 from ._engine import TrainedCandidates as TrainedCandidates
 from ._folding import Folding as Folding
 from ._recalibration import recalibrated as recalibrated
+from ._stacked import check_stacked as check_stacked
 from ._team import Serial as Serial
 from ._team import Team as Team
 from ._worker import Candidate as Candidate

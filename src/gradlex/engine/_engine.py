@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradlex.engine._recalibration import recalibrated
+from gradlex.engine._stacked import train_stacked
 from gradlex.engine._team import Serial, Team
 from gradlex.engine._worker import EVALUATION_BATCH, Candidate, Worker
 from gradlex.errors import RunError, failing_as
@@ -52,10 +53,11 @@ class PopulationEngine:
     def train(self, parent: Parent, subsets: Sequence[Indices], lr: float) -> TrainedCandidates:
         """Train a copy of the parent on each subset; those that diverge are out of the pool."""
         started = time.perf_counter()
-        own = {
-            index: self.worker.train(parent, index, subsets[index], lr)
-            for index in self.team.mine(len(subsets))
-        }
+        mine = self.team.mine(len(subsets))
+        if self.worker.stacked and len(mine) > 1:
+            own = train_stacked(self.worker, parent, mine, subsets, lr)
+        else:
+            own = {index: self.worker.train(parent, index, subsets[index], lr) for index in mine}
         first = self.worker.parallel is None or self.worker.parallel.rank == 0  # a group speaks once
         rows = {index: _row(candidate) for index, candidate in own.items() if first}
         shared = self.team.share(rows, np.arange(len(subsets)), 2 + SKETCH)

@@ -70,8 +70,9 @@ class Worker:
     """The model is one module that every candidate is swapped into; its own weights are the first parent's.
 
     `parallel` is the group of processes that shares this worker's candidate. With `offload`, candidates wait on
-    the host and only the one that is computed lies on the device. `watch` is called before every batch and may
-    raise, when another process has died for example. `output` says which of the model's outputs is learnt.
+    the host and only the one that is computed lies on the device; with `stacked` they are trained together. `watch` is
+    called before every batch and may raise, when another process has died for example. `output` says which of the
+    model's outputs is learnt.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Worker:
         cases: Samples | None = None,
         parallel: DataParallel | None = None,
         offload: bool = False,
+        stacked: bool = False,
         watch: Callable[[], None] | None = None,
         output: Output | None = None,
     ) -> None:
@@ -99,7 +101,7 @@ class Worker:
         self.parallel, self._watch = parallel, watch or (lambda: None)
         self.call = partial(call, output=output)
         self._home = torch.device("cpu") if offload else device
-        self._together = not offload
+        self._together, self.stacked = not offload, stacked
         self._folding = (
             Folding(self.model) if recipe.fold_norm else None
         )  # before layers hold a process group
@@ -143,12 +145,12 @@ class Worker:
                 import_state(optimizer, self.model, parent.optimizer)
             self.training_mode()
             with settings(recipe), seeded(self._dropout_seed(generation, index), self.device):
-                augmented = self._augmented(subset, generation, index, setting)
+                augmented = self.augmented(subset, generation, index, setting)
                 loss = subgd(
                     partial(self.call, self._trained),
                     optimizer,
                     augmented,
-                    self._loss,
+                    self.loss,
                     autocast(recipe, self.device),
                     accumulate=recipe.accumulate,
                     clip=self._clip if recipe.clip_norm is not None else None,
@@ -269,7 +271,8 @@ class Worker:
         with same_buffers(self.model):
             yield own
 
-    def _augmented(self, subset: Indices, generation: int, index: int, setting: Setting) -> Iterator[Batch]:
+    def augmented(self, subset: Indices, generation: int, index: int, setting: Setting) -> Iterator[Batch]:
+        """A candidate's training batches, augmented by its own stream."""
         rng = stream(self.recipe.seed, "augmentation", generation, index)
         samples = self.samples
         if setting.augment is not None:
@@ -298,7 +301,8 @@ class Worker:
             self._watch()
             yield samples.clean(indices[start : start + EVALUATION_BATCH])
 
-    def _loss(self, outputs: Any, targets: Any) -> Tensor:
+    def loss(self, outputs: Any, targets: Any) -> Tensor:
+        """The task's, also of mixed targets."""
         if isinstance(targets, Mixed):
             return targets.loss(self.task.loss, outputs)
         return self.task.loss(outputs, targets)

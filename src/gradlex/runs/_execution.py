@@ -14,7 +14,7 @@ from gradlex._checks import check, check_fields
 from gradlex.errors import InputError
 from gradlex.recipe import Count
 
-Placement: TypeAlias = Literal["resident", "offload"]
+Placement: TypeAlias = Literal["resident", "offload", "stacked"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,8 @@ class Execution:
     checkpoint_every: Count = 1
     """Generations between two checkpoints."""
     placement: Placement = "resident"
-    """Where candidates wait: on the device, or on the host where they do not all fit."""
+    """resident: candidates wait on the device; offload: on the host, where they do not all fit; stacked: those of a
+    worker are trained together, in one pass (up to rounding the same)."""
     keep_checkpoints: tuple[int, ...] = ()
     """Generations whose checkpoints are kept, for other runs to begin with."""
     begin_with: Path | None = None

@@ -26,7 +26,7 @@ from gradlex.data import (
     needs_images,
     parse_augment,
 )
-from gradlex.engine import Folding, PopulationEngine, Team, Worker, seeded
+from gradlex.engine import Folding, PopulationEngine, Team, Worker, check_stacked, seeded
 from gradlex.errors import InputError
 from gradlex.evolve import Engine
 from gradlex.models import without_weights
@@ -177,6 +177,8 @@ def make_problem(
     if recipe.freeze is not None:
         freeze(model, recipe.freeze)
     check_optimizer(recipe, model, device.type)
+    if execution.placement == "stacked":
+        check_stacked(recipe, model, train, found.task, device)
     if recipe.fold_norm:
         Folding(model)  # refused where it cannot be
     if recipe.init_from is not None and fresh:

@@ -155,6 +155,7 @@ class _Session:
             cases=problem.cases,
             parallel=self._team.parallel,
             offload=self._execution.placement == "offload",
+            stacked=self._execution.placement == "stacked",
             watch=self._member.watch,
             output=problem.output,
         )

@@ -1,0 +1,99 @@
+"""Candidates trained together (`placement="stacked"`) agree with those trained one by one, up to rounding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import gradlex
+from gradlex import InputError
+from gradlex.data import crop_flip
+
+
+@pytest.fixture
+def small(small):
+    """Candidates of 16 and 17 samples take three steps each."""
+    return small.replace(batch_size=6)
+
+
+def agree(plain, stacked, unless=()):
+    for one, other in zip(plain.generations, stacked.generations, strict=True):
+        assert one.losses == pytest.approx(other.losses, rel=1e-3)
+    for name, tensor in plain.model.state_dict().items():
+        if name in unless:
+            continue
+        assert torch.allclose(stacked.model.state_dict()[name], tensor, rtol=1e-3, atol=1e-4), name
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},  # 50 samples among three: batches of two sizes
+        {"momentum": "inherit"},
+        {"momentum": "inherit", "optimizer": "adamw", "lr": 0.003},
+        {"momentum": "none", "batch_size": 25, "population": 2},
+    ],
+    ids=str,
+)
+def test_stacked_candidates_agree_with_those_trained_one_by_one(fields, images, tiny_cnn, small):
+    # The mean of all: a case that rounding decides would lead to another candidate.
+    recipe = small.replace(**{"promotion": "average", "lr": 0.02, **fields})
+    agree(
+        *(
+            gradlex.train(tiny_cnn(), images, recipe, augment=crop_flip(1), placement=placement)
+            for placement in ("resident", "stacked")
+        ),
+        # Batch norm takes a bias before it away, so that its gradient is rounding alone, which Adam scales up.
+        unless=("0.bias",) if "optimizer" in fields else (),
+    )
+
+
+def test_a_stacked_pass_is_one_for_all_candidates(images, tiny_cnn, small):
+    calls = []
+
+    class Counting(nn.Sequential):
+        def forward(self, x):
+            if self.training:
+                calls.append(tuple(x.shape))
+            return super().forward(x)
+
+    for placement in ("resident", "stacked"):
+        calls.append(placement)
+        recipe = small.replace(population=2, batch_size=25, generations=1, promotion="average")
+        gradlex.train(Counting(*tiny_cnn()), images, recipe, placement=placement)
+    one_by_one, together = calls[1 : calls.index("stacked")], calls[calls.index("stacked") + 1 :]
+    assert len(one_by_one) == 2
+    assert len(together) == 2  # one of them to find out whether the network can be stacked
+
+
+def test_a_stacked_run_resumes_to_the_same_bits(images, tiny_cnn, small, tmp_path, same):
+    recipe = small.replace(schedule="constant", momentum="inherit")
+    whole = gradlex.train(tiny_cnn(), images, recipe.replace(generations=4), placement="stacked")
+    gradlex.train(tiny_cnn(), images, recipe, placement="stacked", out=tmp_path / "run")
+    longer = recipe.replace(generations=4)
+    resumed = gradlex.train(
+        tiny_cnn(), images, longer, placement="stacked", out=tmp_path / "run", resume=True
+    )
+    assert same(whole.model.state_dict(), resumed.model.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"population": 1}, "one candidate"),
+        ({"clip_norm": 1.0}, "clip_norm"),
+        ({"vary": {"lr": [0.5, 1.0]}}, "vary"),
+        ({"optimizer": "adafactor"}, "optimizer adafactor"),
+        ({"population": 3, "batch_size": 16}, "candidates of 16 and 17 samples different numbers of steps"),
+    ],
+)
+def test_what_cannot_be_stacked_is_refused_by_name(fields, told, images, tiny_cnn, small, tmp_path):
+    with pytest.raises(InputError, match=f"placement stacked does not go with .*{told}"):
+        gradlex.train(tiny_cnn(), images, small.replace(**fields), placement="stacked", out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_draws_random_numbers_is_refused(images, tiny_dropout, small):
+    with pytest.raises(InputError, match=r"placement stacked does not go with this model.*vmap"):
+        gradlex.train(tiny_dropout(), images, small, placement="stacked")
