@@ -40,6 +40,7 @@ from gradlex.tasks import Task
 
 _ELEMENTWISE = ("adadelta", "adagrad", "adam", "adamax", "adamw", "nadam", "radam", "rmsprop", "sgd")
 """Optimizers that treat every number of a parameter alone: stacked parameters take each candidate's own step."""
+_OF_ALL = ("mu_product", "step")  # what these optimizers count for a whole parameter: candidates step together
 
 
 def check_stacked(
@@ -167,7 +168,7 @@ def _optimizer(worker: Worker, parent: Parent, state: State, lr: float) -> Optim
         count = len(state[name])
         optimizer.state[state[name]] = {
             key: torch.stack([v.to(worker.device)] * count)
-            if isinstance(v, Tensor) and v.shape == state[name].shape[1:] and v.ndim
+            if isinstance(v, Tensor) and key not in _OF_ALL
             else (v.clone() if isinstance(v, Tensor) else v)
             for key, v in values.items()
         }
@@ -180,7 +181,7 @@ def _exported(optimizer: Optimizer, state: State, like: State, place: int) -> Op
     for name, tensor in state.items():
         if tensor in optimizer.state:
             found[name] = {
-                key: _slice(v, place, like[name]) if isinstance(v, Tensor) and v.shape == tensor.shape else v
+                key: _slice(v, place, like[name]) if isinstance(v, Tensor) and key not in _OF_ALL else v
                 for key, v in optimizer.state[tensor].items()
             }
     return found
