@@ -134,7 +134,7 @@ def inject(fault):
         inject_calls(fault, _local_workers, "_spawned", after=True)
     else:
         places = {
-            "train": (Worker, "_augmented"),
+            "train": (Worker, "augmented"),
             "select": (Worker, "errors"),
             "send": (_local_workers._Worker, "send"),
             "join": (dist, "init_process_group"),

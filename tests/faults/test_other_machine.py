@@ -112,3 +112,15 @@ def test_a_run_of_more_workers_than_candidates_resumes_with_as_many(forks, train
 def test_another_share_of_batches_is_told(run, forks):
     environment(run, workers=6)
     assert "data-parallel groups of 1 in place of 2" in forks.run("resume", run, *ALONE).out
+
+
+def test_a_stacked_run_resumes_stacked_and_another_placement_is_told(forks, train, fault, outcome, tmp_path):
+    stacked = (*train, "--placement", "stacked", "--workers", 1)
+    for name in ("whole", "cut", "changed"):
+        faults = [] if name == "whole" else [fault(tmp_path / name, "train", 4)]
+        forks.start(*stacked, "--out", tmp_path / name, faults=faults).wait()
+    assert not (tmp_path / "cut" / "result.json").exists()
+    assert "may differ" not in forks.run("resume", tmp_path / "cut").out
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+    changed = forks.run("resume", tmp_path / "changed", "--placement", "resident")
+    assert "resuming with candidates trained one by one in place of together" in changed.out

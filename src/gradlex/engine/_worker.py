@@ -99,7 +99,7 @@ class Worker:
         self.samples, self.task, self.recipe, self.device = samples, task, recipe, device
         self.cases = samples if cases is None else cases
         self.parallel, self._watch = parallel, watch or (lambda: None)
-        self.call = partial(call, output=output)
+        self.output, self.call = output, partial(call, output=output)
         self._home = torch.device("cpu") if offload else device
         self._together, self.stacked = not offload, stacked
         self._folding = (

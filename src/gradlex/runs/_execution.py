@@ -19,7 +19,10 @@ Placement: TypeAlias = Literal["resident", "offload", "stacked"]
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a run is executed. Only the device, shared threads and more workers than candidates change its last bits."""
+    """How a run is executed.
+
+    Only the device, shared threads, stacked candidates and more workers than candidates change its last bits.
+    """
 
     workers: Count | Literal["auto"] = "auto"
     """Processes that train candidates at the same time (auto: one per candidate, up to one per CPU or GPU)."""

@@ -177,8 +177,6 @@ def make_problem(
     if recipe.freeze is not None:
         freeze(model, recipe.freeze)
     check_optimizer(recipe, model, device.type)
-    if execution.placement == "stacked":
-        check_stacked(recipe, model, train, found.task, device)
     if recipe.fold_norm:
         Folding(model)  # refused where it cannot be
     if recipe.init_from is not None and fresh:
@@ -189,6 +187,8 @@ def make_problem(
         described = described if held is None else described.take(held)
     check = _Check(task, found.outputs)
     train, cases, validation = _split(train.with_check(check), recipe)
+    if execution.placement == "stacked":
+        check_stacked(recipe, model, train, task, device, material.output)
     if material.validation is not None:
         own = material.validation if found.channels_last else material.validation.contiguous()
         validation = own.with_check(check)

@@ -101,10 +101,17 @@ def stored_device(folder: RunFolder) -> torch.device:
     )
 
 
-def stored_groups(folder: RunFolder, recipe: Recipe) -> int | None:
-    """The run's workers where they are more than its candidates: then they decide how a batch is shared out."""
-    workers = stored_environment(folder).get("workers")
-    return workers if isinstance(workers, int) and workers > recipe.require("population") else None
+def stored_workers(folder: RunFolder, recipe: Recipe) -> int | None:
+    """The run's workers where they decide its last bits.
+
+    If there are more than candidates they share a batch; where candidates are stacked, they decide which.
+    """
+    stored = stored_environment(folder)
+    workers = stored.get("workers")
+    decides = stored.get("placement") == "stacked"
+    return (
+        workers if isinstance(workers, int) and (decides or workers > recipe.require("population")) else None
+    )
 
 
 def changed_machine(folder: RunFolder, recipe: Recipe, here: dict[str, Any]) -> str | None:
@@ -128,6 +135,11 @@ def _deciding(environment: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
     if isinstance(environment.get("workers"), int):
         size = max(1, environment["workers"] // recipe.require("population"))
         found["data-parallel groups of"] = size
+    if "placement" in environment:
+        together = environment["placement"] == "stacked"
+        found["candidates trained"] = "together" if together else "one by one"
+        if together:
+            found["workers"] = environment.get("workers")
     return found
 
 

@@ -35,7 +35,7 @@ from gradlex.runs._resume import (
     check_revision,
     continued,
     has_checkpoint,
-    stored_groups,
+    stored_workers,
 )
 from gradlex.runs._run import Run, peak_memory
 from gradlex.runs._source import Source
@@ -77,7 +77,7 @@ def start(
             check_revision(folder)
             recipe, fresh = continued(recipe, folder), not has_checkpoint(folder)
             if workers == "auto" and not launched():
-                workers = stored_groups(folder, recipe) or "auto"
+                workers = stored_workers(folder, recipe) or "auto"
         elif folder is not None:
             folder.check_free(
                 resume=resume

@@ -76,7 +76,8 @@ def train(
         device: Any torch device (default: the accelerator if there is one).
         evaluate_every: Generations between two evaluations on the test samples (default: about 20 a run).
         checkpoint_every: Generations between two checkpoints.
-        placement: "offload" keeps waiting candidates on the host where they do not all fit the device.
+        placement: "offload" keeps waiting candidates on the host where they do not all fit the device; "stacked" trains
+            those of a worker together.
         callbacks: What watches the run, and may stop it.
         promotion_steps: Further steps from the chosen candidates to the next parent, after the recipe's own.
         engine: Makes what trains the candidates.
