@@ -56,7 +56,22 @@ def failing_as(what: str, *, cure: str = "") -> Iterator[None]:
     except InputError as error:  # it says itself what is wrong
         raise RunError(f"{what} failed: {error}") from error
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise RunError(
-            f"{what} failed: {type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno}){cure}"
-        ) from error
+        raise RunError(f"{_failure(what, error)}{cure}") from error
+
+
+@contextmanager
+def refusing_as(what: str) -> Iterator[None]:
+    """Turn an exception of a user's code, tried out before a run, into an InputError that says what failed where."""
+    try:
+        yield
+    except InputError:
+        raise
+    except RunError as error:  # it says itself what failed
+        raise InputError(str(error)) from error
+    except Exception as error:
+        raise InputError(_failure(what, error)) from error
+
+
+def _failure(what: str, error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{what} failed: {type(error).__name__}: {error} (in {frame.filename}, line {frame.lineno})"

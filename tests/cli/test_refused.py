@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from gradlex.cli import main
@@ -144,3 +146,99 @@ def test_a_refusal_in_a_process_of_its_own_has_its_exit_code_and_no_traceback(py
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+MINE = """
+import torch
+from gradlex.tasks import Classification, Measure
+
+class Task:
+    measures, graded = (Measure(name="score"),), False
+    own = Classification()
+    def check(self, inputs, targets, outputs): pass
+    def loss(self, outputs, targets): return self.own.loss(outputs, targets)
+    def errors(self, outputs, targets): return self.own.errors(outputs, targets)
+    def metrics(self, batches): return {"score": float(len(list(batches)))}
+
+def oops(*given):
+    raise KeyError("oops")
+
+class Init(Task):
+    __init__ = oops
+class Check(Task):
+    check = oops
+class Loss(Task):
+    loss = oops
+class Errors(Task):
+    errors = oops
+class Metrics(Task):
+    metrics = oops
+class Fitted(Task):
+    fitted = oops
+class Outputs(Task):
+    outputs = oops
+class Measures(Task):
+    measures = property(oops)
+class Selection(Task):
+    selection = property(oops)
+class Learnt(Task):
+    learnt = {"a": torch}
+class Words(Task):
+    measures = ("score",)
+class NotFinite(Task):
+    def metrics(self, batches): return {"score": 0 * float("inf") * len(list(batches))}
+class NoNumber(Task):
+    def metrics(self, batches): return {"score": str(len(list(batches)))}
+
+class Net(torch.nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.head = torch.nn.Linear(64, num_classes)
+    forward = oops
+
+def augment(batch, rng):
+    oops()
+
+def larger(batch, rng):
+    return batch.repeat(2, 1, 1, 1)
+"""
+
+RAISING = [
+    ("--task mine:Init", "task 'mine:Init' failed: KeyError: 'oops' (in "),
+    ("--task mine:Check", "the task's Check.check failed: KeyError: 'oops' (in "),
+    (
+        "--task mine:Loss",
+        "Loss cannot learn from outputs of shape (2, 10) and targets of shape (2,): KeyError",
+    ),
+    ("--task mine:Errors", "Errors cannot learn from outputs of shape (2, 10)"),
+    ("--task mine:Metrics", "Metrics cannot learn from outputs of shape (2, 10)"),
+    ("--task mine:Fitted", "the task's Fitted.fitted failed: KeyError: 'oops' (in "),
+    ("--task mine:Outputs", "the task's Outputs.outputs failed: KeyError: 'oops' (in "),
+    ("--task mine:Measures", "the task's Measures.measures failed: KeyError: 'oops' (in "),
+    ("--task mine:Selection", "the task's Selection.selection failed: KeyError: 'oops' (in "),
+    ("--task mine:Learnt", "the task's Learnt.learnt must hold plain values, which are stored with the run"),
+    ("--task mine:Words", "the task's Words.measures must be gradlex.tasks.Measure objects, got 'score'"),
+    ("--task mine:NotFinite", "the metric 'score' of NotFinite must be a finite number, got nan"),
+    ("--task mine:NoNumber", "the metric 'score' of NoNumber must be a finite number, got '1'"),
+    (
+        "--model mine:Net --width 1",
+        "the model cannot take inputs of shape and type (2, 1, 8, 8) torch.float32: KeyError",
+    ),
+    ("--augment crop1,mine:augment", "the augmentation 'augment' failed: KeyError: 'oops' (in "),
+    (
+        "--augment mine:larger",
+        "the augmentation 'larger' failed: it must return a batch like the one it gets",
+    ),
+]
+
+
+@pytest.mark.parametrize(("flags", "told"), RAISING, ids=[flags for flags, _ in RAISING])
+def test_code_of_the_users_that_raises_is_named(flags, told, quick, refused, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    words = ["--width", "0.1"] if "--width" not in flags else []
+    base = [word for word in quick if word not in ("--width", "0.1")]
+    if "--augment" in flags:
+        base, words = [word for word in base if word not in ("--model", "mlp")], []
+    refused([*base, *words, *flags.split(), "--out", "run"], told)

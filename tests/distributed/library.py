@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 import gradlex
@@ -60,7 +61,7 @@ def flipped(batch: Tensor, rng: np.random.Generator) -> Tensor:
 def noted(batch: Tensor, rng: np.random.Generator) -> Tensor:
     """Flips too, and notes, once a process, whether this process's samples lie in shared memory."""
     note = FOLDER / f"samples-{os.getpid()}.json"
-    if not note.exists():
+    if dist.is_initialized() and not note.exists():  # before, it is only tried out
         samples = [found for found in gc.get_objects() if type(found) is ArraySamples]
         parts = [part for found in samples for part in (found._x, found._y)]
         note.write_text(json.dumps([part.is_shared() for part in parts]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -256,11 +258,20 @@ def faulty(batch, rng):
         (lambda batch, rng: batch[:1], "must return a batch like the one it gets"),
     ],
 )
-def test_a_failure_of_the_augmentation_is_not_blamed_on_bfloat16(augment, told):
+@pytest.mark.parametrize("good", [0, 1], ids=["at once", "later"])
+def test_a_failure_of_the_augmentation_is_not_blamed_on_bfloat16(augment, told, good, tmp_path):
+    calls = []
+
+    @functools.wraps(augment)
+    def failing(batch, rng):
+        calls.append(len(batch))
+        return batch if len(calls) <= good else augment(batch, rng)
+
     recipe = Recipe(generations=1, population=2, precision="bfloat16")
-    with pytest.raises(gradlex.RunError, match=told) as caught:
-        gradlex.train(net(), (X, Y), recipe, augment=augment)
+    with pytest.raises(gradlex.RunError if good else InputError, match=told) as caught:
+        gradlex.train(net(), (X, Y), recipe, augment=failing, out=tmp_path / "run")
     assert "bfloat16" not in str(caught.value)
+    assert (tmp_path / "run").exists() == bool(good)
 
 
 class Odd(Classification):

@@ -218,3 +218,51 @@ def test_an_output_that_there_is_not_is_refused(images, small):
         gradlex.train(Several(lambda scores, mean: {"aux": mean}), images, small, output="score")
     with pytest.raises(gradlex.InputError, match="say which of its outputs is learnt with output="):
         gradlex.train(Several(lambda scores, mean: {"aux": mean}), images, small)
+
+
+class Forgetful(Both):
+    """Takes anything by name, and reads what it knows."""
+
+    def forward(self, image, numbers, mask=None, in_training=None, **others):
+        numbers = numbers if mask is None else numbers * mask
+        if self.training and in_training is not None:
+            numbers = numbers + in_training
+        return super().forward(image, numbers)
+
+
+@pytest.mark.parametrize("name", ["wrong_name", "numbers_"])
+def test_an_input_that_the_model_never_reads_is_refused(name, forms, small, tmp_path):
+    (image, numbers), y = forms["tuple"]
+    data = ({"image": image, "numbers": numbers, name: numbers.clone()}, y)
+    with pytest.raises(
+        gradlex.InputError, match=rf"takes the input '{name}' but never reads it: leave it out of the data"
+    ):
+        gradlex.train(Forgetful(), data, small, out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["mask", "in_training"])
+def test_an_input_that_changes_nothing_for_a_sample_is_taken(name, forms, small):
+    (image, numbers), y = forms["tuple"]
+    neutral = torch.ones(50, 1) if name == "mask" else torch.zeros(50, 1)
+    model = Forgetful()
+    gradlex.train(model, ({"image": image, "numbers": numbers, name: neutral}, y), small)
+    assert model.conv[1].num_batches_tracked == 0
+
+
+def test_a_metric_that_two_samples_are_too_few_for_is_taken(images, small):
+    def spread(outputs, targets):
+        return outputs.std(0).mean() if len(targets) > 2 else torch.nan
+
+    def distance(outputs, targets):
+        return (outputs.argmax(1) != targets).float()
+
+    def loss(outputs, targets):
+        return nn.functional.cross_entropy(outputs, targets)
+
+    task = gradlex.tasks.Custom(loss=loss, errors=distance, metrics={"spread": spread})
+    model = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
+    assert gradlex.train(model, images, small, test=images, task=task).test["spread"] > 0
+    never = gradlex.tasks.Custom(loss=loss, errors=distance, metrics={"never": lambda *given: torch.inf})
+    with pytest.raises(gradlex.InputError, match="metric 'never' of Custom must be a finite number, got inf"):
+        gradlex.train(model, images, small, task=never)

@@ -10,6 +10,7 @@ from ._augment import crop_flip as crop_flip
 from ._augment import cutmix as cutmix
 from ._augment import cutout as cutout
 from ._augment import flip as flip
+from ._augment import is_own as is_own
 from ._augment import mixes_targets as mixes_targets
 from ._augment import mixup as mixup
 from ._augment import needs_images as needs_images

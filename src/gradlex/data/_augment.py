@@ -236,6 +236,11 @@ def mixes_targets(augment: Any) -> bool:
     return bool(getattr(augment, "mixes", hasattr(augment, "with_targets")))
 
 
+def is_own(augment: Any) -> bool:
+    """Whether an augmentation has a part that is not of gradlex, which may raise anything."""
+    return any(type(step).__module__ != __name__ for step in _steps(augment))
+
+
 def needs_images(augment: Any) -> bool:
     """Whether an augmentation is for images (N, channels, height, width) only; one of the user's knows itself."""
     return bool(getattr(augment, "images", False))
@@ -451,6 +456,9 @@ def _all_applied(
 
 
 def _name(augment: Any) -> str:
+    if isinstance(augment, _Chain):  # what may fail is what is not of gradlex
+        own = [step for step in augment.steps if not isinstance(step, _Drawn)] or augment.steps
+        return ", ".join(_name(step) for step in own)
     return str(getattr(augment, "__qualname__", type(augment).__name__))
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
 from gradlex._devices import native_bfloat16
 from gradlex.data import Output, Samples, call, layout_hint
-from gradlex.errors import InputError
+from gradlex.errors import InputError, refusing_as
 from gradlex.population import capture, channels_last, copy, install
-from gradlex.tasks import Task, checked_task, fitted
+from gradlex.tasks import Task, check_samples, checked_task, fitted
 
 _READ = 128  # samples of a Dataset that are read at once
 
@@ -50,9 +53,12 @@ def probe(
     try:
         model.eval()
         outputs, multiply_adds = _answer(model, inputs, len(tree_leaves(targets)[0]), output=output)
-        task.check(inputs, targets if samples.targets is None else samples.targets, outputs)
+        _check_read(model, inputs, outputs, output)
+        check_samples(task, inputs, targets if samples.targets is None else samples.targets, outputs)
         task = checked_task(fitted(task, outputs, _all_targets(samples)))
-        _check_task(task, outputs, targets)
+        metrics = _check_task(task, outputs, targets)
+        if not _finite(metrics):  # two samples may be too few for a metric, such as a correlation
+            _check_metrics(task, model, samples, device, output)
         _check_merging(model)
         return Probe(
             task=task,
@@ -114,12 +120,61 @@ def _answer(
     return outputs, counter.get_total_flops() / 2 / count
 
 
-def _check_task(task: Task, outputs: Any, targets: Any) -> None:
-    """Refuse a task whose loss is no single number, whose errors are not one a case, or whose metrics are others."""
+class _Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+    """Notes the memory that operations read."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._places: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._places |= _places((args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def unread(self, inputs: Mapping[str, Any]) -> list[str]:
+        """The inputs that no operation has read."""
+        return [name for name, own in inputs.items() if not self._places & _places(own)]
+
+
+def _places(given: Any) -> set[int]:
+    return {leaf.untyped_storage().data_ptr() for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
+
+
+def _check_read(model: nn.Module, inputs: Any, outputs: Any, output: Output | None) -> None:
+    """Refuse an input by name that the model takes but never reads, in `**kwargs` for example.
+
+    It is one that no operation reads, neither in evaluation nor in training, and without which the outputs are the
+    same: a mask that changes nothing for these samples is read.
+    """
+    if not isinstance(inputs, dict) or len(inputs) < 2:
+        return
+    with torch.no_grad(), _Reading() as reading:
+        call(model, inputs, _anything)
+        if reading.unread(inputs):
+            _computes(model, lambda: call(model.train(), inputs, _anything))
+    model.eval()
+    for name in reading.unread(inputs):
+        others = {key: value for key, value in inputs.items() if key != name}
+        same = _computes(model, lambda given=others: _require_equal(call(model, given, output), outputs))  # type: ignore[misc]
+        if same:
+            raise InputError(
+                f"the model takes the input {name!r} but never reads it: leave it out of the data, or have the "
+                "model's forward use it."
+            )
+
+
+def _require_equal(one: Any, other: Any) -> None:
+    pairs = zip(tree_leaves(one), tree_leaves(other), strict=True)
+    if not all(isinstance(a, Tensor) and isinstance(b, Tensor) and torch.equal(a, b) for a, b in pairs):
+        raise ValueError
+
+
+def _check_task(task: Task, outputs: Any, targets: Any) -> dict[str, Any]:
+    """The metrics; refused where the loss is no single number, errors are not one a case, or metrics are others."""
     count = len(tree_leaves(targets)[0])
     try:
         loss, errors = task.loss(outputs, targets), task.errors(outputs, targets)
-        found = list(task.metrics([(outputs, targets)]))
+        found = dict(task.metrics([(outputs, targets)]))
     except InputError:
         raise
     except Exception as error:  # whatever a task of the user's may raise
@@ -137,6 +192,35 @@ def _check_task(task: Task, outputs: Any, targets: Any) -> None:
             f"the task's metrics must be those its measures name ({', '.join(wanted) or 'at least one'}), got "
             f"{', '.join(map(str, found)) or 'none'}."
         )
+    return found
+
+
+def _check_metrics(
+    task: Task, model: nn.Module, samples: Samples, device: torch.device, output: Output | None
+) -> None:
+    """Refuse metrics of the training samples that are no finite numbers, though the outputs are."""
+    sane = []
+
+    def answers() -> Iterator[tuple[Any, Any]]:
+        for at in range(0, len(samples), _READ):
+            batch = samples.clean(np.arange(at, min(at + _READ, len(samples))))
+            inputs, targets = tree_map(lambda tensor: tensor.to(device), batch)
+            outputs = call(model, inputs, output)
+            sane.append(all(bool(torch.isfinite(leaf).all()) for leaf in tree_leaves(outputs)))
+            yield outputs, targets
+
+    with torch.no_grad(), refusing_as(f"the metrics of {type(task).__name__}"):
+        metrics = dict(task.metrics(answers()))
+    if not _finite(metrics) and all(sane):
+        name, value = next((name, value) for name, value in metrics.items() if not _finite({name: value}))
+        raise InputError(
+            f"the metric {name!r} of {type(task).__name__} must be a finite number, got {value!r:.80} for the "
+            "training samples, though the network's outputs are finite."
+        )
+
+
+def _finite(metrics: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, Real) and math.isfinite(value) for value in metrics.values())
 
 
 def _shape(given: Any) -> str:

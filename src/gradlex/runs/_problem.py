@@ -21,13 +21,14 @@ from gradlex.data import (
     Samples,
     Subset,
     as_augmentation,
+    is_own,
     load,
     mixes_targets,
     needs_images,
     parse_augment,
 )
 from gradlex.engine import Folding, PopulationEngine, Team, Worker, check_stacked, seeded
-from gradlex.errors import InputError
+from gradlex.errors import InputError, refusing_as
 from gradlex.evolve import Engine
 from gradlex.models import without_weights
 from gradlex.population import State, Steps, check_optimizer, freeze, steps_of
@@ -48,7 +49,7 @@ from gradlex.runs._resolve import (
 from gradlex.runs._source import Material, Named, Source
 from gradlex.runs._weights import load_weights
 from gradlex.selection import Cases, Selection
-from gradlex.tasks import Measure, Task, learnt
+from gradlex.tasks import Measure, Task, check_samples, learnt
 
 EngineFactory: TypeAlias = Callable[[Worker, Team, Steps], Engine]
 """Makes the engine of one process: who trains the candidates, and how."""
@@ -171,7 +172,10 @@ def make_problem(
     task = found.task
     workers = execution.workers if execution.threads_per_worker and execution.workers != "auto" else None
     recipe = resolve(recipe.replace(**material.fields), _facts(material, found, device, workers))
-    train = train.with_augment(_augmentation(source, recipe, train))
+    augment = _augmentation(source, recipe, train)
+    train = train.with_augment(augment)
+    if is_own(augment):
+        _try_augmentation(train, recipe, device)
     if not found.channels_last:
         train, test = train.contiguous(), None if test is None else test.contiguous()
     if recipe.freeze is not None:
@@ -232,6 +236,14 @@ def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentat
     return own
 
 
+def _try_augmentation(samples: Samples, recipe: Recipe, device: torch.device) -> None:
+    """Refuse an augmentation of the user's that fails on a batch of the first samples."""
+    if device.type == "cpu":  # samples still lie on the host, and a function may be for another device alone
+        with refusing_as("the augmentation"):
+            first = np.arange(min(recipe.require("batch_size"), len(samples)))
+            samples.augmented(first, stream(recipe.seed, "augmentation"))
+
+
 def _split(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples, Samples | None]:
     """The samples to train on, the cases to select on, and the validation part; the last two may be held out."""
     validation, cases = validation_numbers(recipe, len(samples)), case_samples(recipe, len(samples))
@@ -278,7 +290,7 @@ class _Check:
     outputs: Any
 
     def __call__(self, inputs: Any, targets: Any) -> None:
-        self.task.check(inputs, targets, self.outputs)
+        check_samples(self.task, inputs, targets, self.outputs)
 
 
 def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
@@ -290,7 +302,7 @@ def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
             if samples is None:
                 continue
             if samples.targets is not None:
-                found.task.check(None, samples.targets, found.outputs)
+                check_samples(found.task, None, samples.targets, found.outputs)
             shapes = [
                 [(tensor.shape, tensor.dtype) for tensor in tree_leaves(part.clean(np.arange(1))[0])]
                 for part in (material.train, samples)

@@ -12,6 +12,7 @@ from ._regression import Regression as Regression
 from ._segmentation import Segmentation as Segmentation
 from ._task import Measure as Measure
 from ._task import Task as Task
+from ._task import check_samples as check_samples
 from ._task import default_selection as default_selection
 from ._task import fitted as fitted
 from ._task import graded_errors as graded_errors

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gradlex._objects import load_object
-from gradlex.errors import InputError, did_you_mean, unknown_name
+from gradlex.errors import InputError, did_you_mean, refusing_as, unknown_name
 from gradlex.tasks._classification import Classification
 from gradlex.tasks._multi_label import MultiLabel
 from gradlex.tasks._regression import Regression
 from gradlex.tasks._segmentation import Segmentation
-from gradlex.tasks._task import Task
+from gradlex.tasks._task import Measure, Task, part
 from gradlex.tasks._tokens import Tokens
 
 _PARTS = ("measures", "graded", "check", "loss", "errors", "metrics")
@@ -38,14 +38,18 @@ def make_task(name: str, options: Mapping[str, Any]) -> Task:
         if options:
             raise InputError(f"task {name!r} is an object and takes no options, got {dict(options)}.")
         return checked_task(factory)
-    takes = [p.name for p in inspect.signature(factory).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    with refusing_as(f"task {name!r}"):
+        parameters = inspect.signature(factory).parameters.values()
+    takes = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
     for option in options:
         if option not in takes:
             allowed = f"it takes {', '.join(takes)}" if takes else "it takes none"
             raise InputError(
                 f"task {name!r} has no option {option!r}: {allowed}.{did_you_mean(option, takes)}"
             )
-    return checked_task(factory(**options))
+    with refusing_as(f"task {name!r}"):
+        made = factory(**options)
+    return checked_task(made)
 
 
 def checked_task(given: Any) -> Task:
@@ -54,9 +58,17 @@ def checked_task(given: Any) -> Task:
         raise InputError(
             f"the task must be an object, got the class {given.__name__}: give {given.__name__}()."
         )
-    lacks = [name for name in _PARTS if not hasattr(given, name)]
+    lacks = []
+    for name in _PARTS:
+        with refusing_as(part(given, name)):  # a property may raise anything
+            lacks += [] if hasattr(given, name) else [name]
     if lacks:
         raise InputError(
             f"the task {type(given).__name__} lacks {', '.join(lacks)}: see gradlex.tasks.Task for what a task has."
         )
+    for measure in given.measures:
+        if not isinstance(measure, Measure):
+            raise InputError(
+                f"{part(given, 'measures')} must be gradlex.tasks.Measure objects, got {measure!r:.80}."
+            )
     return given  # type: ignore[no-any-return]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
+
+from gradlex.errors import InputError, refusing_as
 
 
 @dataclass(frozen=True)
@@ -65,21 +68,36 @@ class Task(Protocol):
         ...
 
 
+def check_samples(task: Task, inputs: Any, targets: Any, outputs: Any) -> None:
+    """Refuse what the task cannot learn from; whatever else its check raises is refused by its name."""
+    with refusing_as(part(task, "check")):
+        task.check(inputs, targets, outputs)
+
+
 def default_selection(task: Task) -> str:
     """The selection of a task whose recipe names none."""
-    return str(getattr(task, "selection", "lexicase"))
+    with refusing_as(part(task, "selection")):
+        return str(getattr(task, "selection", "lexicase"))
 
 
 def fitted(task: Task, outputs: Any, targets: Iterable[Tensor]) -> Task:
     """The task with what it takes from the training part."""
-    own = getattr(task, "fitted", None)
-    found: Task = task if own is None else own(outputs, targets)
-    return found
+    with refusing_as(part(task, "fitted")):
+        own = getattr(task, "fitted", None)
+        found: Task = task if own is None else own(outputs, targets)
+        return found
 
 
 def learnt(task: Task) -> dict[str, Any]:
     """What a fitted task took from the training part, as options that make it again."""
-    found: Mapping[str, Any] = getattr(task, "learnt", {})
+    with refusing_as(part(task, "learnt")):
+        found: Mapping[str, Any] = dict(getattr(task, "learnt", {}))
+    try:
+        json.dumps(found)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{part(task, 'learnt')} must hold plain values, which are stored with the run: {error}."
+        ) from error
     return dict(found)
 
 
@@ -98,5 +116,11 @@ def graded_errors(task: Task, outputs: Any, targets: Any) -> Tensor:
 
 def outputs_for(task: Task, targets: Tensor) -> int | None:
     """How many outputs a network needs for these targets; None where the task does not say."""
-    own = getattr(task, "outputs", None)
-    return None if own is None else int(own(targets))
+    with refusing_as(part(task, "outputs")):
+        own = getattr(task, "outputs", None)
+        return None if own is None else int(own(targets))
+
+
+def part(task: object, name: str) -> str:
+    """What a part of a task is called in messages."""
+    return f"the task's {type(task).__name__}.{name}"
