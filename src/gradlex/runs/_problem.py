@@ -174,8 +174,6 @@ def make_problem(
     recipe = resolve(recipe.replace(**material.fields), _facts(material, found, device, workers))
     augment = _augmentation(source, recipe, train)
     train = train.with_augment(augment)
-    if is_own(augment):
-        _try_augmentation(train, recipe, device)
     if not found.channels_last:
         train, test = train.contiguous(), None if test is None else test.contiguous()
     if recipe.freeze is not None:
@@ -191,6 +189,8 @@ def make_problem(
         described = described if held is None else described.take(held)
     check = _Check(task, found.outputs)
     train, cases, validation = _split(train.with_check(check), recipe)
+    if is_own(augment):
+        _try_augmentation(train, recipe, device)
     if execution.placement == "stacked":
         check_stacked(recipe, model, train, task, device, material.output)
     if material.validation is not None:
