@@ -34,6 +34,10 @@ class Crossing(NamedTuple):
 
 has_float64 = True
 """Some accelerators have no double precision (MPS): without it, a tensor of that type cannot be made."""
+devices = 1
+"""How many there are; all of them are the first one's tensors."""
+made_current: list[tuple[str, int]] = []
+"""Each call of set_device: the device, and how many copies had crossed by then."""
 crossings: list[Crossing] = []
 launched: Counter[str] = Counter()
 """How often each operation was computed on the device."""
@@ -215,7 +219,11 @@ class Module:
 
     @staticmethod
     def device_count() -> int:
-        return 1
+        return devices
+
+    @staticmethod
+    def set_device(device: Any) -> None:
+        made_current.append((str(device), len(crossings)))
 
     @staticmethod
     def current_device() -> int:

@@ -5,16 +5,20 @@ For every setting: whether weights, records and metrics are the same, and what c
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pretend
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
@@ -25,8 +29,10 @@ from gradlex import _devices
 from gradlex.data import crop_flip, parse_augment
 from gradlex.engine import PopulationEngine
 from gradlex.errors import InterruptedRun
-from gradlex.runs import Execution, Named, evaluate, start
-from gradlex.tasks import Measure
+from gradlex.runs import Execution, Given, Named, evaluate, make_problem, start
+from gradlex.runs._member import placed
+from gradlex.tasks import Classification, Measure
+from gradlex.tasks import Regression as RegressionTask
 
 RECIPE = gradlex.Recipe(
     population=3, generations=2, batch_size=8, lr=0.05, precision="float32", threads=1, seed=3
@@ -326,6 +332,60 @@ def narrow(folder: Path) -> dict[str, Any]:
     return found
 
 
+class Sent(ForkingPickler):
+    """Packs a problem as it is sent to a worker, and notes where its tensors lie."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.places: list[str] = []
+
+    def persistent_id(self, value: Any) -> None:
+        if isinstance(value, Tensor):
+            self.places.append(value.device.type)
+
+
+def spawned(folder: Path) -> dict[str, Any]:
+    """What a worker for the second of two devices gets, and what it does before it allocates anything."""
+    recipe = RECIPE.replace(validation_fraction=0.1, cases="held-out", freeze="0.*")
+    sources = {
+        "arrays": Given(model=network(), data=data(), test=data(), augment=crop_flip(1)),
+        "Dataset": Given(model=network(), data=TensorDataset(*data())),
+        "fitted task": Given(
+            model=network(1), data=(data()[0], data()[1].float()), own_task=RegressionTask()
+        ),
+        "weights of classes": Given(
+            model=network(), data=data(), own_task=Classification(class_weights="balanced")
+        ),
+    }
+    found: dict[str, Any] = {}
+    pretend.devices = 2
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        for name, source in sources.items():
+            asked = source.marked(recipe)
+            problem = make_problem(source, asked, execution=Execution(), device=torch.device("pretend"))
+            packed = io.BytesIO()
+            sent = Sent(packed)
+            sent.dump(problem)
+            before = len(pretend.crossings)
+            pretend.made_current.clear()
+            arrived = pickle.loads(packed.getvalue())
+            unpacked = len(pretend.crossings) - before
+            member = placed(arrived, local_rank=1, workers=2)
+            found[name] = {
+                "tensors": len(sent.places) > 5,
+                "lie": sorted(set(sent.places)),
+                "copied while unpacking": unpacked,
+                "made current": [(device, count - before) for device, count in pretend.made_current],
+                "computes on": str(member.problem.device),
+                "copied then": len(pretend.crossings) > before,
+            }
+    finally:
+        dist.destroy_process_group()
+        pretend.devices = 1
+    return found
+
+
 def main(folder: Path, names: list[str]) -> None:
     """Every setting, or those that are named."""
     found: dict[str, Any] = {}
@@ -337,6 +397,7 @@ def main(folder: Path, names: list[str]) -> None:
         },
         "stored": lambda: stored(folder),
         "narrow": lambda: narrow(folder),
+        "spawned": lambda: spawned(folder),
     }
     for name in names or work:
         found[name] = work[name]()

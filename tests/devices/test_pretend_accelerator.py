@@ -124,6 +124,19 @@ def test_a_device_without_double_precision_promotes_with_the_hosts(found):
     assert found["narrow"] == {"average": [], "outer step, moving average, recalibration": []}
 
 
+def test_a_spawned_worker_touches_its_own_device_alone(found):
+    """A problem that was packed with tensors of the leader's device would give every worker a context there."""
+    for name, spawned in found["spawned"].items():
+        assert spawned == {
+            "tensors": True,
+            "lie": ["cpu"],
+            "copied while unpacking": 0,
+            "made current": [["pretend:1", 0]],
+            "computes on": "pretend:1",
+            "copied then": True,
+        }, name
+
+
 MUTATIONS = {
     "a loss that comes back each step": (
         "population/_subgd.py",
@@ -143,17 +156,29 @@ MUTATIONS = {
 }
 
 
+def mutated(folder, file, good, bad):
+    """A copy of gradlex with one line changed."""
+    shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (folder / file).read_text(encoding="utf-8")
+    assert text.count(good) == 1
+    (folder / file).write_text(text.replace(good, bad), encoding="utf-8")
+    return folder
+
+
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_checks_fail_where_the_training_loop_is_broken_on_purpose(name, tmp_path):
     file, good, bad = MUTATIONS[name]
-    copied = tmp_path / "gradlex"
-    shutil.copytree(SOURCE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    text = (copied / file).read_text(encoding="utf-8")
-    assert text.count(good) == 1
-    (copied / file).write_text(text.replace(good, bad), encoding="utf-8")
-    done = run(tmp_path, ARRAYS, source=copied)
+    done = run(tmp_path, ARRAYS, source=mutated(tmp_path / "gradlex", file, good, bad))
     if done.returncode == 0:
         setting = json.loads((tmp_path / "found.json").read_text())[ARRAYS]
         assert excess(setting)
     else:
         assert "mixes devices" in done.stderr
+
+
+def test_the_check_of_spawned_workers_fails_where_a_problem_is_packed_on_the_device(tmp_path):
+    source = mutated(tmp_path / "gradlex", "runs/_problem.py", "model=model.cpu(),", "model=model,")
+    done = run(tmp_path, "spawned", source=source)
+    assert done.returncode == 0, done.stderr
+    spawned = json.loads((tmp_path / "found.json").read_text())["spawned"]
+    assert spawned["arrays"]["lie"] == ["cpu", "pretend"]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from multiprocessing import resource_tracker
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,12 +227,28 @@ def test_what_a_process_that_breaks_down_has_printed_is_kept_until_the_run_is_do
     assert not log.exists()
 
 
-def test_runs_need_no_mask_of_signals_which_windows_lacks(tmp_path, monkeypatch):
-    resource_tracker.ensure_running()  # Python's own, which uses one here
-    monkeypatch.delattr(signal, "pthread_sigmask")
-    (job,) = jobs(tmp_path, QUICK)
-    assert run([job])[1] == []
-    assert job.state == "done"
+def test_a_comparison_needs_no_signal_pipe_or_module_that_windows_lacks(tmp_path):
+    """windows.py: a comparison that is interrupted and continued, one whose run breaks down, and two workers."""
+    done = subprocess.run(
+        [sys.executable, "windows.py", tmp_path],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found.pop("places") > 15
+    assert "1 of 1 runs are not finished. Rerun the command" in found.pop("interrupted")
+    assert 1 <= found.pop("generations")[0] < 100
+    assert found == {
+        "left behind": 0,
+        "finished": 1,
+        "failures": [],
+        "broken": ["its process ended with exit code 3"],
+        "workers": 2,
+    }
 
 
 SLEEPS = """

@@ -59,6 +59,8 @@ class Processes:
             process.start()
         theirs.close()
         printed.close()
+        if os.name != "posix":  # a pipe has no file descriptor there, for what is printed to go to
+            output.close()
         self._started.append(Child(job=job, slot=slot, process=process, pipe=ours, output=output))
         return self._started[-1]
 
@@ -111,7 +113,7 @@ class Child:
                     self.output.close()
                 self.printed += part
                 del self.printed[:-_KEPT]
-        except OSError:  # where a pipe has no file descriptor, or nobody is at its other end any more
+        except OSError:  # nobody is at its other end any more
             self.output.close()
         generations = []
         try:
