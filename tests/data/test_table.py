@@ -11,7 +11,7 @@ import pytest
 import gradlex
 from gradlex import InputError, Recipe
 from gradlex.cli import main
-from gradlex.data import TableEncoding, load
+from gradlex.data import TableEncoding, load, validation_numbers
 
 pa = pytest.importorskip("pyarrow", reason="tables need pyarrow: pip install 'gradlex[tables]'")
 
@@ -100,6 +100,60 @@ def test_the_target_tells_the_task(target, task, resolved, outputs, tmp_path):
     assert list(run.model.parameters())[-1].shape == (outputs,)
 
 
+def _column(path, name):
+    from pyarrow import csv as reader
+    from pyarrow import parquet
+
+    read = reader.read_csv if path.suffix == ".csv" else parquet.read_table
+    return read(path).column(name).to_numpy()
+
+
+def test_classes_of_a_table_are_predicted_by_name_and_a_file_without_its_columns_is_refused(
+    table, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    words = [
+        "--dataset",
+        "homes.csv",
+        "--target",
+        "sold",
+        "--generations",
+        "2",
+        "--workers",
+        "1",
+        "--threads",
+        "1",
+    ]
+    main(["train", *words, "--out", "run"])
+    write(tmp_path / "new.csv", [[3, 80.0, "Chur", 500.0]], ("rooms", "area", "town", "price"))
+    capsys.readouterr()
+    main(["predict", "run", "new.csv"])
+    assert capsys.readouterr().out.startswith(("0: yes (", "0: no ("))
+    write(tmp_path / "lacking.csv", [[3, 80.0]], ("rooms", "area"))
+    with pytest.raises(SystemExit) as caught:
+        main(["predict", "run", "lacking.csv", "--out", "found.csv"])
+    assert caught.value.code == 2
+    assert (
+        "lacking.csv lacks the columns town, price, which the run was trained on" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "found.csv").exists()
+
+
+def test_a_validation_part_is_unknown_to_the_encoding(table, tmp_path):
+    recipe = Recipe(dataset=str(table), target="price", validation_fraction=0.2, seed=3)
+    first = load(recipe)
+    apart = validation_numbers(recipe, len(first.y_train))
+    prices = first.y_train[apart]
+    rows = [[9, 1e6, "Chur", row[3], row[4]] if row[4] in prices else row for row in homes(150)]
+    other = load(recipe.replace(dataset=str(write(tmp_path / "other.csv", rows))))
+    assert other.encoding == first.encoding
+    left = np.setdiff1d(np.arange(len(first.y_train)), apart)
+    assert (other.x_train[left] == first.x_train[left]).all()
+    assert other.x_train[apart].max() > 1000
+    whole = load(recipe.replace(dataset=str(tmp_path / "other.csv"), validation_fraction=None))
+    assert whole.encoding != first.encoding
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_the_command_trains_evaluates_and_resumes(suffix, table, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -119,6 +173,16 @@ def test_the_command_trains_evaluates_and_resumes(suffix, table, tmp_path, capsy
     write(tmp_path / "more.csv", homes(40, seed=1, towns=("Bern", "Zug", "Chur")))
     found = gradlex.runs.evaluate(tmp_path / "run", dataset=str(tmp_path / "more.csv"))
     assert found["r2"] > 0.5
+    without = [
+        [cell for name, cell in zip(HEADER, row, strict=True) if name != "price"] for row in homes(40, seed=1)
+    ]
+    write(tmp_path / "new.csv", without, HEADER[:-1])  # nobody knows the price yet
+    main(["predict", "run", "new.csv", "--out", f"prices.{suffix}"])
+    assert f"prices.{suffix}: 40 predictions" in capsys.readouterr().out
+    found = _column(tmp_path / f"prices.{suffix}", "predicted")
+    prices = np.array([row[-1] for row in homes(40, seed=1)])
+    assert 1 - ((found - prices) ** 2).sum() / ((prices - prices.mean()) ** 2).sum() > 0.8
+
     (tmp_path / "run" / "result.json").unlink()
     main(["resume", "run", "--workers", "1"])
     again = json.loads((tmp_path / "run" / "result.json").read_text())

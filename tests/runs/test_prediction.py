@@ -160,6 +160,7 @@ def test_images_are_read_as_those_of_a_dataset(tmp_path, capsys):
             ["predict", "RUN", "."],
             r"images are read as \(3, size, size\), and this run was trained on \(1, 8, 8\)",
         ),
+        (["predict", "RUN", "x.csv"], "x.csv is a table, and this run was not trained on one"),
         (
             ["predict", "RUN", "x.npz", "--out", "out.txt"],
             "a table is written as .csv, .parquet or .npz, got 'out.txt'",

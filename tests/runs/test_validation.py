@@ -12,6 +12,7 @@ import torch
 import gradlex
 from gradlex import InputError, Recipe
 from gradlex.callbacks import EarlyStopping, best_generation
+from gradlex.data import validation_numbers
 from gradlex.tasks import Measure
 
 BASE = Recipe(
@@ -66,6 +67,33 @@ def test_a_part_of_the_training_samples_is_validated_on_and_never_trained_on(ima
     answers = run.model(marked[left]).argmax(1)
     assert run.validation["accuracy"] == pytest.approx((answers == y[left]).float().mean().item())
     assert [record.validation is None for record in run.generations] == [False, False]
+
+
+@pytest.mark.parametrize("kind", ["targets", "bytes", "archive"])
+def test_nothing_is_learnt_from_the_validation_part(kind, images, same, tmp_path):
+    recipe = BASE.replace(generations=2, lr=0.01, seed=4)
+    apart = torch.from_numpy(validation_numbers(recipe, 50))
+    x, y = (images[0] * 20).clamp(0, 100).byte() if kind != "targets" else images[0], images[1]
+    y = images[0].sum((1, 2, 3)) if kind == "targets" else y
+    others = [x.clone(), y.clone()]
+    others[1 if kind == "targets" else 0][apart] = 250
+    runs = []
+    for number, (own_x, own_y) in enumerate(((x, y), others)):
+        if kind == "archive":
+            path = tmp_path / f"{number}.npz"
+            last = own_x.flatten(1)
+            np.savez(path, x_train=last, y_train=own_y, x_test=last[:2], y_test=own_y[:2])
+            named = recipe.replace(dataset=str(path), model="mlp", width=0.1)
+            runs.append(gradlex.runs.start(gradlex.runs.Named(), named))
+            continue
+        torch.manual_seed(1)
+        net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(32, 1 if kind == "targets" else 3))
+        runs.append(gradlex.train(net, (own_x, own_y), recipe))
+    one, other = runs
+    assert one.task == other.task
+    assert one.normalization == other.normalization
+    assert same(one.model.state_dict(), other.model.state_dict())
+    assert one.validation != other.validation
 
 
 def test_validation_samples_may_be_given(images, tiny_cnn, same):

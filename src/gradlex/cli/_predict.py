@@ -17,7 +17,8 @@ class Predict:
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
     input: Annotated[Path, tyro.conf.Positional]
-    """An image, a folder of images, or a .npz archive with an array x; normalized as the training samples were."""
+    """An image, a folder of images, a .npz archive with an array x, or, for a run on a table, a .csv or .parquet file
+    with the same columns; normalized as the training samples were."""
     out: Path | None = None
     """A .csv, .parquet or .npz file for the predictions (default: they are printed)."""
     ema: bool = False
@@ -29,6 +30,7 @@ class Predict:
     examples: ClassVar[str] = """
         gradlex predict runs/photos new/ --out predictions.csv
         gradlex predict runs/digits inputs.npz
+        gradlex predict runs/homes new.csv --out prices.csv
     """
 
     def __call__(self) -> None:
@@ -41,7 +43,7 @@ class Predict:
         if self.out is not None:
             check_table_file(self.out)
         predictor = load_predictor(self.run, ema=self.ema, device=self.device)
-        samples, x = read_inputs(self.input, predictor.input_shape or ())
+        samples, x = read_inputs(self.input, predictor.input_shape or (), predictor.table)
         answers, chances = predictor(x), predictor.probabilities(x)
         names = predictor.names(answers)
         said = f"{self.out}: {plural(len(samples), 'prediction')}"

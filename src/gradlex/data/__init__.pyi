@@ -40,3 +40,6 @@ from ._samples import fingerprint as fingerprint
 from ._samples import make_samples as make_samples
 from ._subset import Subset as Subset
 from ._table import TableEncoding as TableEncoding
+from ._validation import learnt_from as learnt_from
+from ._validation import validation_numbers as validation_numbers
+from ._validation import validation_samples as validation_samples

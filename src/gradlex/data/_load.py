@@ -40,10 +40,7 @@ def load(recipe: Recipe, data_dir: Path | None = None, *, download: bool = True)
 
         return table_arrays(
             Path(os.path.expanduser(recipe.dataset)),
-            recipe.target,
-            task=recipe.task,
-            test_fraction=recipe.test_fraction,
-            train_size=recipe.train_size,
+            recipe,
         )
     if recipe.target is not None:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Inputs without targets, for prediction: an image, a folder of images, or an array in a .npz archive."""
+"""Inputs without targets, for prediction: an image, a folder of images, an array in a .npz archive, or a table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,27 @@ from torch import Tensor
 
 from gradlex.data._archive import read_inputs as read_archive
 from gradlex.data._arrays import escaped
+from gradlex.data._load import is_table
+from gradlex.data._table import TableEncoding
 from gradlex.errors import InputError
 
 
-def read_inputs(path: Path, input_shape: Sequence[int]) -> tuple[list[str], Tensor]:
+def read_inputs(
+    path: Path, input_shape: Sequence[int], table: TableEncoding | None = None
+) -> tuple[list[str], Tensor]:
     """What each sample is called, and all samples as a network of this input shape takes them, not normalized.
 
-    Images are resized as a dataset's are, and read as RGB.
+    Images are resized as a dataset's are, and read as RGB; a table's rows become samples as those of the run's `table`.
     """
     path = Path(os.path.expanduser(path))
+    if is_table(str(path)):
+        if table is None:
+            raise InputError(
+                f"{escaped(path)} is a table, and this run was not trained on one: give an image, a folder of images "
+                "or a .npz archive."
+            )
+        rows = torch.from_numpy(table.features(path))
+        return [str(number) for number in range(len(rows))], rows
     if path.suffix.lower() == ".npz":
         x = read_archive(path)
         inputs = torch.from_numpy(np.moveaxis(x, -1, 1).copy() if x.ndim == 4 else x)
@@ -29,7 +41,8 @@ def read_inputs(path: Path, input_shape: Sequence[int]) -> tuple[list[str], Tens
 
     if not path.is_dir() and not is_image(path):
         raise InputError(
-            f"{escaped(path)} is neither an image, nor a folder of images, nor a .npz archive: give one of them."
+            f"{escaped(path)} is neither an image, nor a folder of images, nor a .npz archive or table: give one of "
+            "them."
         )
     if len(input_shape) != 3 or input_shape[0] != 3 or input_shape[1] != input_shape[2]:
         raise InputError(

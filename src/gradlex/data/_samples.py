@@ -81,6 +81,7 @@ def make_samples(
     clean: Data | None = None,
     augment: Augmentation | None = None,
     normalization: Normalization | Literal["own"] | None = "own",
+    learns_from: Callable[[int], npt.NDArray[np.intp]] | None = None,
 ) -> tuple[Samples, Normalization | None]:
     """Samples from (x, y), a Dataset or a DataLoader, and what they are normalized by where they are bytes.
 
@@ -90,6 +91,7 @@ def make_samples(
         augment: A function (batch, rng) -> batch, for training only.
         normalization: For test samples, what the training samples are normalized by, None if by nothing.
             By default bytes are normalized by their own statistics.
+        learns_from: Which of so many samples those statistics are taken from (default: all).
 
     Raises:
         InputError: What was given cannot be drawn from, or differs from the training samples in being bytes.
@@ -99,7 +101,7 @@ def make_samples(
     if isinstance(data, tuple | list):
         if clean is not None:
             raise InputError("a clean view belongs to a Dataset with transforms; arrays are clean already.")
-        return _from_arrays(data, augment, normalization)
+        return _from_arrays(data, augment, normalization, learns_from)
     dataset, collate = _dataset(data)
     if isinstance(clean, tuple | list):
         raise InputError("the clean view of a Dataset must be a Dataset of the same samples, got arrays.")
@@ -137,7 +139,10 @@ def fingerprint(*parts: Data | None) -> str | None:
 
 
 def _from_arrays(
-    data: Any, augment: Augmentation | None, normalization: Normalization | Literal["own"] | None
+    data: Any,
+    augment: Augmentation | None,
+    normalization: Normalization | Literal["own"] | None,
+    learns_from: Callable[[int], npt.NDArray[np.intp]] | None,
 ) -> tuple[ArraySamples, Normalization | None]:
     if len(data) != 2:
         raise InputError(
@@ -164,7 +169,8 @@ def _from_arrays(
             raise InputError(
                 f"bytes must be (N, channels, height, width) or (N, features), got {tuple(x.shape)}."
             )
-        normalization = Normalization.of(np.moveaxis(x.cpu().numpy(), 1, -1))
+        own = np.moveaxis(x.cpu().numpy(), 1, -1)
+        normalization = Normalization.of(own if learns_from is None else own[learns_from(samples)])
     return ArraySamples(x, y, normalization=normalization, augment=augment), normalization
 
 

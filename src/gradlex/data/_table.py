@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from gradlex.data._arrays import Arrays, escaped
 from gradlex.data._normalization import Normalization
+from gradlex.data._validation import learnt_from
 from gradlex.errors import InputError, did_you_mean
+from gradlex.recipe import Recipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,19 +94,27 @@ class TableEncoding:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> TableEncoding:
         """What `to_dict` wrote."""
-        columns = tuple(
-            Column(
-                **{**each, "categories": None if each["categories"] is None else tuple(each["categories"])}
+        try:
+            columns = tuple(
+                Column(
+                    **{
+                        **each,
+                        "categories": None if each["categories"] is None else tuple(each["categories"]),
+                    }
+                )
+                for each in plain["columns"]
             )
-            for each in plain["columns"]
-        )
-        names = plain["class_names"]
-        return cls(
-            target=plain["target"], columns=columns, class_names=None if names is None else tuple(names)
-        )
+            names = plain["class_names"]
+            return cls(
+                target=plain["target"], columns=columns, class_names=None if names is None else tuple(names)
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(
+                f"the run's recipe.json does not say how its table was read: {error!r:.80}."
+            ) from error
 
     def features(self, path: Path | str) -> npt.NDArray[np.float32]:
-        """The (rows, features) inputs of a file, which needs no target."""
+        """The (rows, features) inputs of a file, which needs no target: a column of its name is not read."""
         return self._features(read_table(Path(path)), escaped(path))
 
     def samples(self, path: Path | str) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
@@ -137,11 +147,9 @@ class TableEncoding:
         return np.concatenate(parts, axis=1)
 
 
-def table_arrays(
-    path: Path, target: str | None, *, task: str | None, test_fraction: float | None, train_size: int | None
-) -> Arrays:
-    """A table's rows as samples: encoded by the training part, a test part cut off."""
-    table, source = read_table(path), escaped(path)
+def table_arrays(path: Path, recipe: Recipe) -> Arrays:
+    """A table's rows as samples: encoded by the training part, without its validation part; a test part cut off."""
+    table, source, target = read_table(path), escaped(path), recipe.target
     if target is None:
         raise InputError(
             f"{source} is a table: name the column to predict with target (--target COLUMN). It has "
@@ -151,7 +159,7 @@ def table_arrays(
     names = [name for name in table.column_names if name != target]
     if not names:
         raise InputError(f"{source} has no column but {target!r}: there is nothing to predict it from.")
-    y, class_names, note = _targets(values, target, task)
+    y, class_names, note = _targets(values, target, recipe.task)
     rows = Arrays(
         x_train=np.arange(table.num_rows)[:, None],
         y_train=y,
@@ -165,11 +173,12 @@ def table_arrays(
         raise InputError(
             f"{source}: every row has the {target} {class_names[0]!r:.40}; at least two classes are needed."  # type: ignore[index]
         )
-    parts = rows.with_test(test_fraction).part(train_size)
+    parts = rows.with_test(recipe.test_fraction).part(recipe.train_size)
     kept = parts.x_train[:, 0]
+    known = kept[learnt_from(recipe, len(kept))]
     encoding = TableEncoding(
         target=target,
-        columns=tuple(Column.of(name, table.column(name), kept) for name in names),
+        columns=tuple(Column.of(name, table.column(name), known) for name in names),
         class_names=class_names,
     )
     x = encoding._features(table, source)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gradlex.data import Normalization, call, checked_inputs, leaves, map_inputs
+from gradlex.data import Normalization, TableEncoding, call, checked_inputs, leaves, map_inputs
 from gradlex.errors import InputError, failing_as
 from gradlex.runs._folder import RunFolder
 from gradlex.runs._resume import stored_recipe
@@ -30,6 +30,8 @@ class Predictor:
     input_shape: tuple[int, ...] | None = None
     """What one sample must look like; None where only the network knows."""
     class_names: tuple[str, ...] | None = None
+    table: TableEncoding | None = None
+    """How the rows of a table become inputs, where the run was trained on one."""
 
     def __call__(self, x: Any) -> Tensor:
         """The task's answers on the host: class numbers, values in the units of the targets, masks, ..."""
@@ -88,6 +90,7 @@ def load_predictor(path: Path | str, *, ema: bool = False, device: str | None = 
         normalization=load_normalization(path),
         input_shape=tuple(data["input_shape"]),
         class_names=None if names is None else tuple(names),
+        table=None if data.get("table") is None else TableEncoding.from_dict(data["table"]),
     )
 
 

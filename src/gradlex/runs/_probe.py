@@ -41,9 +41,18 @@ class Probe:
 
 
 def probe(
-    model: nn.Module, samples: Samples, task: Task, device: torch.device, output: Output | None = None
+    model: nn.Module,
+    samples: Samples,
+    task: Task,
+    device: torch.device,
+    output: Output | None = None,
+    *,
+    learns_from: Samples | None = None,
 ) -> Probe:
-    """Show the model two samples; the modes of its layers, evaluation or training, stay as they are."""
+    """Show the model two samples; the modes of its layers, evaluation or training, stay as they are.
+
+    `learns_from` are those that the task may take something from (default: all).
+    """
     inputs, targets = tree_map(
         lambda tensor: tensor.to(device), samples.clean(np.arange(min(2, len(samples))))
     )
@@ -55,7 +64,7 @@ def probe(
         outputs, multiply_adds = _answer(model, inputs, len(tree_leaves(targets)[0]), output=output)
         _check_read(model, inputs, outputs, output)
         check_samples(task, inputs, targets if samples.targets is None else samples.targets, outputs)
-        task = checked_task(fitted(task, outputs, _all_targets(samples)))
+        task = checked_task(fitted(task, outputs, _all_targets(learns_from or samples)))
         metrics = _check_task(task, outputs, targets)
         if not _finite(metrics):  # two samples may be too few for a metric, such as a correlation
             _check_metrics(task, model, samples, device, output)

@@ -22,10 +22,13 @@ from gradlex.data import (
     Subset,
     as_augmentation,
     is_own,
+    learnt_from,
     load,
     mixes_targets,
     needs_images,
     parse_augment,
+    validation_numbers,
+    validation_samples,
 )
 from gradlex.engine import Folding, PopulationEngine, Team, Worker, check_stacked, seeded
 from gradlex.errors import InputError, refusing_as
@@ -44,7 +47,6 @@ from gradlex.runs._resolve import (
     on_cases,
     resolve,
     resolve_method,
-    validation_samples,
 )
 from gradlex.runs._source import Material, Named, Source
 from gradlex.runs._weights import load_weights
@@ -258,12 +260,6 @@ def _split(samples: Samples, recipe: Recipe) -> tuple[Samples, Samples, Samples 
     )
 
 
-def validation_numbers(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp]:
-    """Which of the data's training samples are the validation part, by their numbers."""
-    order = stream(recipe.seed, "validation").permutation(num_samples)
-    return np.sort(order[: validation_samples(recipe, num_samples)])
-
-
 def trained_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp]:
     """Which of the data's training samples are trained on, by their numbers: neither held-out cases nor validation."""
     validation, cases = validation_numbers(recipe, num_samples), case_samples(recipe, num_samples)
@@ -274,11 +270,10 @@ def trained_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp]:
 
 def case_samples(recipe: Recipe, num_samples: int) -> npt.NDArray[np.intp] | None:
     """Which of the data's training samples the cases are, by their numbers; None where all are."""
-    validation = validation_numbers(recipe, num_samples)
-    left = np.setdiff1d(np.arange(num_samples), validation)
+    left = learnt_from(recipe, num_samples)
     held = held_out_samples(recipe, len(left))
     if held == 0:
-        return left if len(validation) else None
+        return left if len(left) < num_samples else None
     return left[np.sort(stream(recipe.seed, "held_out").permutation(len(left))[:held])]
 
 
@@ -297,7 +292,15 @@ def _probed(material: Material, recipe: Recipe, device: torch.device) -> Probe:
     """Show the model samples of the training part, and of the others where those look different."""
     model, others = material.model.to(device), {"test": material.test, "validation": material.validation}
     with seeded(torch_seed(recipe.seed, "initialisation", index=1), device):  # lazy layers take their weights
-        found = probe(model, material.train, material.task, device, material.output)
+        left = learnt_from(recipe, len(material.train))
+        found = probe(
+            model,
+            material.train,
+            material.task,
+            device,
+            material.output,
+            learns_from=Subset(material.train, left) if len(left) < len(material.train) else None,
+        )
         for name, samples in others.items():
             if samples is None:
                 continue
@@ -352,7 +355,8 @@ class Resolver:
         if known is not None:
             recipe = resolve_method(recipe, known)
             bound_selection(recipe)
-        key = (recipe.dataset, recipe.train_size, recipe.test_fraction, recipe.image_size)
+        part = recipe.validation_fraction and (recipe.validation_fraction, recipe.seed)
+        key = (recipe.dataset, recipe.train_size, recipe.test_fraction, recipe.image_size, part)
         if key not in self._loaded:
             self._loaded[key] = load(recipe, self._data_dir, download=self._download)
         arrays = self._loaded[key]

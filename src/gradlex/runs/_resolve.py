@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gradlex._devices import native_bfloat16
-from gradlex.data import DatasetInfo, needs_images, parse_augment
+from gradlex.data import DatasetInfo, needs_images, parse_augment, validation_samples
 from gradlex.errors import InputError
 from gradlex.population import optimizer_keywords
 from gradlex.recipe import GIVEN, Recipe
@@ -170,11 +170,6 @@ def _check_validation(recipe: Recipe, facts: Facts) -> None:
                     f"{name} {value} looks at a validation part, and there is none: set validation_fraction, 0.1 for "
                     "example, or give gradlex.train validation=."
                 )
-
-
-def validation_samples(recipe: Recipe, num_samples: int) -> int:
-    """How many of the training samples are the validation part."""
-    return round((recipe.validation_fraction or 0) * num_samples)
 
 
 def held_out_samples(recipe: Recipe, num_samples: int) -> int:

@@ -7,6 +7,7 @@ Dataset, as `gradlex.train` does. Neither resolves anything: that is `make_probl
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import math
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ from gradlex.data import (
     dataset_info,
     fingerprint,
     is_folder,
+    learnt_from,
     load,
     make_samples,
 )
@@ -130,7 +132,9 @@ class Named:
         """Load the data and build the model with its initial weights; writes nothing but downloads."""
         arrays = self.arrays or load(recipe, self.data_dir, download=self.download)
         if arrays.encoding is None:
-            normalization = Normalization.of(arrays.x_train)
+            left = learnt_from(recipe, len(arrays.x_train))
+            whole = len(left) == len(arrays.x_train)
+            normalization = Normalization.of(arrays.x_train if whole else arrays.x_train[left])
         else:  # it has standardised numbers already, and left categories as they are
             features = arrays.x_train.shape[1]
             normalization = Normalization(mean=(0.0,) * features, std=(1.0,) * features)
@@ -234,7 +238,12 @@ class Given:
 
     def load(self, recipe: Recipe) -> Material:
         """Check and combine what was passed in."""
-        train, normalization = make_samples(self.data, clean=self.clean, augment=self.augment)
+        train, normalization = make_samples(
+            self.data,
+            clean=self.clean,
+            augment=self.augment,
+            learns_from=functools.partial(learnt_from, recipe) if recipe.validation_fraction else None,
+        )
         test, validation = (
             None if part is None else make_samples(part, normalization=normalization)[0]
             for part in (self.test, self.validation)
