@@ -231,3 +231,23 @@ def test_candidates_asked_together_answer_as_each_would_alone(precision, offload
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             losses = nn.functional.cross_entropy(alone(x).float(), y, reduction="none")
         np.testing.assert_array_equal(row, losses.numpy())
+
+
+def test_a_network_is_walked_through_as_often_for_many_candidates_and_cases_as_for_one(images, small):
+    walks = []
+
+    class Walked(nn.Sequential):
+        def named_modules(self, *given, **how):
+            walks.append(1)
+            return super().named_modules(*given, **how)
+
+    worker = Worker(
+        Walked(nn.Flatten(), nn.Linear(32, 3)), ArraySamples(*images), Classification(), small, CPU
+    )
+    counts = []
+    for states, cases in ((1, 1), (4, 300)):
+        parent = worker.first_parent()
+        walks.clear()
+        worker.errors([parent.state] * states, np.arange(cases) % 50)
+        counts.append(len(walks))
+    assert counts[0] == counts[1] > 0

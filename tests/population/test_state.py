@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
-from gradlex.population import capture, copy, install
+from gradlex.population import capture, copy, install, installer
 
 
 class Tied(nn.Module):
@@ -45,6 +46,23 @@ def test_installing_a_state_keeps_the_parameters_the_same_objects_and_tied():
     model(x).sum().backward()
     optimizer.step()
     assert not torch.equal(model(x), twin(x))
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_an_installer_puts_each_state_where_the_module_has_its_tensors_now(copies):
+    model, states = (
+        Tied(),
+        [{**copy(capture(Tied())), "kept": torch.full((2,), value)} for value in (3.0, 4.0)],
+    )
+    put = installer(model, copies=copies)
+    put(states[0])
+    model.kept = model.kept + 10  # as a pass may do
+    put(states[1])
+    assert (model.kept == 4).all()
+    assert (states[0]["kept"] == 3).all()
+    assert torch.equal(model.other.weight, states[1]["one.weight"])
+    shared = model.one.weight.data_ptr() == states[1]["one.weight"].data_ptr()
+    assert shared is not copies
 
 
 def test_a_copy_keeps_types_and_memory_formats():

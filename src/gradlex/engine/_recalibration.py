@@ -16,6 +16,7 @@ from gradlex.population import (
     batch_norm_layers,
     batches,
     capture,
+    changing,
     moved,
     shielded,
     statistics_of,
@@ -34,7 +35,7 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
     size = recipe.require("batch_size")
     drawn = stream(recipe.seed, "recalibration", generation, index).permutation(len(samples))[: count * size]
     seed = torch_seed(recipe.seed, "recalibration", generation, index)
-    own = shielded(moved(state, worker.device), model)
+    own = shielded(moved(state, worker.device), changing(model))
     worker.put(own)
     worker.training_mode()
     layers = {name: layer for name, layer in batch_norm_layers(model).items() if layer.training}

@@ -28,11 +28,13 @@ from gradlex.population import (
     all_finite,
     batches,
     capture,
+    changing,
     channels_last,
     copy,
     export_state,
     import_state,
     install,
+    installer,
     make_optimizer,
     moved,
     same_buffers,
@@ -40,7 +42,6 @@ from gradlex.population import (
     shielded,
     sketch,
     subgd,
-    tensors,
 )
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import Recipe
@@ -117,18 +118,13 @@ class Worker:
         """The model as it was given, as the parent of generation 0."""
         return Parent(generation=0, state=copy(capture(self.model)))
 
-    def put(self, state: State, module: nn.Module | None = None) -> None:
-        """Have the model (or `module`) compute with this state, which lies on its device: by reference, not copied.
+    def put(self, state: State) -> None:
+        """Have the model compute with this state, which lies on its device: by reference, not copied."""
+        self._installer(self.model)(state)
 
-        A graph that was recorded on the device replays with the addresses it has seen: there the values are copied.
-        """
-        module = module or self.model
-        if not self.recipe.replays_graphs:
-            install(module, state)
-            return
-        with torch.no_grad():
-            for name, tensor in tensors(module).items():
-                tensor.copy_(state[name])
+    def _installer(self, module: nn.Module) -> Callable[[State], None]:
+        # A graph that was recorded on the device replays with the addresses it has seen: there values are copied.
+        return installer(module, copies=self.recipe.replays_graphs)
 
     def train(self, parent: Parent, index: int, subset: Indices, lr: float) -> Candidate:
         """SubGD: candidate `index` of the parent's generation, on its subset."""
@@ -253,11 +249,12 @@ class Worker:
         done = 0
         with self._asking(states) as own:
             present = own if self._folding is None else [self._folding.state(state) for state in own]
+            put = self._installer(self._answerer)
             for inputs, targets in self._cases(cases, generation):
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
                 size = min(EVALUATION_BATCH, len(cases) - done)
                 for row, state in zip(table, present, strict=True):
-                    self.put(state, self._answerer)
+                    put(state)
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
                     row[done : done + size] = self.task.errors(self.call(self._asked, inputs), targets)
                 done += size
@@ -267,7 +264,8 @@ class Worker:
     def _asking(self, states: Sequence[State]) -> Iterator[list[State]]:
         """The states to ask, in evaluation mode: asking changes neither them nor the module, whatever it does."""
         self.model.eval()
-        own = [shielded(moved(state, self.device), self.model) for state in states]
+        names = changing(self.model)
+        own = [shielded(moved(state, self.device), names) for state in states]
         with same_buffers(self.model):
             yield own
 

@@ -32,9 +32,11 @@ from ._split import deal as deal
 from ._split import split as split
 from ._state import batch_norm_layers as batch_norm_layers
 from ._state import capture as capture
+from ._state import changing as changing
 from ._state import channels_last as channels_last
 from ._state import copy as copy
 from ._state import install as install
+from ._state import installer as installer
 from ._state import moved as moved
 from ._state import same_buffers as same_buffers
 from ._state import shielded as shielded

@@ -6,7 +6,7 @@ graph that holds them stays valid; only the storage behind them changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -35,19 +35,20 @@ def moved(state: State, device: torch.device) -> State:
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 
-def shielded(state: State, module: nn.Module) -> State:
-    """The state for passes that may change some of it: copies of what may change, and the rest shared.
-
-    That is buffers, and the weights of embeddings with a `max_norm`, which every pass may scale down.
-    """
+def changing(module: nn.Module) -> set[str]:
+    """What a pass may change: buffers, and the weights of embeddings with a `max_norm`, which are scaled down."""
     scaled = {
         id(layer.weight)
         for layer in module.modules()
         if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None
     }
-    changing = {name for name, _ in module.named_buffers()}
-    changing |= {name for name, parameter in module.named_parameters() if id(parameter) in scaled}
-    return {name: tensor.clone() if name in changing else tensor for name, tensor in state.items()}
+    buffers = {name for name, _ in module.named_buffers()}
+    return buffers | {name for name, parameter in module.named_parameters() if id(parameter) in scaled}
+
+
+def shielded(state: State, names: set[str]) -> State:
+    """The state for passes that may change what has these names: copies of that, and the rest shared."""
+    return {name: tensor.clone() if name in names else tensor for name, tensor in state.items()}
 
 
 @contextmanager
@@ -96,6 +97,27 @@ def channels_last(module: nn.Module) -> nn.Module:
 
 def install(module: nn.Module, state: State) -> None:
     """Make the module compute with this state from now on, sharing its storage."""
-    live = tensors(module)
-    for name, tensor in state.items():
-        live[name].data = tensor
+    installer(module)(state)
+
+
+def installer(module: nn.Module, *, copies: bool = False) -> Callable[[State], None]:
+    """Installs one state after the other: the module is walked through once, which takes longer than a small pass.
+
+    With `copies` the module keeps its own storage.
+    """
+    places = {
+        name: (module.get_submodule(layer), own)
+        for name in tensors(module)
+        for layer, _, own in [name.rpartition(".")]
+    }
+
+    def put(state: State) -> None:
+        for name, tensor in state.items():
+            layer, own = places[name]
+            live = getattr(layer, own)  # what is there now: a pass may have replaced a buffer
+            if copies:
+                live.detach().copy_(tensor)
+            else:
+                live.data = tensor
+
+    return put
