@@ -362,6 +362,16 @@ def test_an_altered_archive_is_refused_or_holds_the_same_data(archive, compresse
 ESCAPE = "\x1b]0;owned\x07"
 
 
+def test_a_refusal_does_not_quote_the_whole_file(archive):
+    path = archive()
+    data = path.read_bytes()
+    length = data.index(b"x_train.npy") - 4  # of the first member's name, which zipfile quotes
+    path.write_bytes(data[:length] + (1000).to_bytes(2, "little") + data[length + 2 :])
+    with pytest.raises(InputError, match="not a sound .npz archive") as refused:
+        loaded(path)
+    assert len(str(refused.value)) < 300 + len(str(path)) + 100
+
+
 def test_control_characters_of_names_never_get_out(archive, tmp_path):
     """A terminal obeys them: a file's or an array's name could retitle a window, or worse."""
     wrong = (
@@ -402,4 +412,27 @@ def test_targets_that_are_no_numbers_are_refused(tmp_path):
         load(Recipe(dataset=str(path)))
     np.savez(path, x_train=np.zeros((3, 4), np.float32), y_train=np.array(["a", "b", "c"]))
     with pytest.raises(InputError, match="y_train must hold numbers, got <U1"):
+        load(Recipe(dataset=str(path), task="regression"))
+
+
+def test_groups_belong_to_targets_of_any_kind(tmp_path):
+    path = tmp_path / "mine.npz"
+    y, groups = np.linspace(0, 1, 30), np.array(["a", "b", "c"]).repeat(10)
+    np.savez(path, x_train=np.zeros((30, 4), np.float32), y_train=y, groups_train=groups)
+    found = load(Recipe(dataset=str(path), test_fraction=0.5))
+    for targets, own in ((found.y_train, found.groups_train), (found.y_test, found.groups_test)):
+        assert own.tolist() == groups[np.searchsorted(y, targets)].tolist()
+
+
+def test_test_targets_of_another_shape_are_refused(tmp_path):
+    path, x = tmp_path / "mine.npz", np.zeros((30, 4), np.float32)
+    np.savez(path, x_train=x, y_train=np.ones((30, 4), int), x_test=x[:6], y_test=np.arange(6))
+    with pytest.raises(InputError, match=r"test targets have the shape \(\) for each sample, training .*\(4,\)"):
+        load(Recipe(dataset=str(path)))
+
+
+def test_whole_targets_above_64_bits_are_refused_not_wrapped(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, x_train=np.zeros((3, 4), np.float32), y_train=np.array([1, 2, 2**63], np.uint64))
+    with pytest.raises(InputError, match="y_train has the number 9223372036854775808, above the largest"):
         load(Recipe(dataset=str(path), task="regression"))

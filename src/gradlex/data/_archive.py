@@ -39,6 +39,8 @@ def archive(path: Path, task: str | None = None) -> Arrays:
             x_test=scaled.get("x_test"),
             y_test=_numbers(labels["y_test"], f"{shown}: y_test") if "y_test" in labels else None,
             labelled=False,
+            groups_train=_groups(found, "train", labels, shown),
+            groups_test=_groups(found, "test", labels, shown),
         )
     if any(y.dtype.kind in "US" for y in labels.values()):
         labels, names = _encoded(labels, names, shown)
@@ -58,7 +60,7 @@ def _groups(
 ) -> npt.NDArray[Any] | None:
     """The group of each sample of a part, if the archive has them."""
     given, own = found.get(f"groups_{part}"), labels.get(f"y_{part}")
-    if given is None or own is None:
+    if given is None or own is None or own.ndim == 0:
         return None
     if given.shape != (len(own),) or given.dtype.kind not in "biuUS":
         raise InputError(
@@ -116,8 +118,9 @@ def _opened(
                 names = archive.files
                 found = {key: archive[key] for key in names if wanted is None or key in wanted}
     except Exception as error:  # a damaged archive makes zipfile, zlib and NumPy raise many kinds
+        told = escaped(error)  # which may quote much of the file
         raise InputError(
-            f"{shown} is not a sound .npz archive of plain arrays: {escaped(error)}. Write it with numpy.savez."
+            f"{shown} is not a sound .npz archive of plain arrays: {told:.300}. Write it with numpy.savez."
         ) from error
     for key, array in found.items():
         if not isinstance(array, np.ndarray):
@@ -160,6 +163,8 @@ def _numbers(y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         at = int(np.argwhere(~np.isfinite(y))[0][0])
         raise InputError(f"{what} is NaN or infinite for sample {at}: fix it, or leave the sample out.")
+    if y.dtype.kind == "u" and y.size and y.max() > np.iinfo(np.int64).max:
+        raise InputError(f"{what} has the number {y.max()}, above the largest that is read: give smaller ones.")
     return y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
 
 
@@ -169,7 +174,7 @@ def _labels(y: npt.NDArray[Any], what: str) -> npt.NDArray[np.int64]:
         raise InputError(
             f"{what} must hold whole numbers or class names, one per sample, got {y.dtype} of shape {y.shape}."
         )
-    with np.errstate(invalid="ignore"):  # NaN, infinity and what is too large do not survive the way back
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN, infinity and what is too large do not survive the way back
         whole = y.astype(np.int64)
         wrong = (whole.astype(y.dtype) != y) | ((whole < 0) & (y > 0))
     if wrong.any():

@@ -169,6 +169,11 @@ def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
                 f"{source}: test samples have the shape {x.shape[1:]}, training {arrays.x_train.shape[1:]}."
             )
     if not arrays.labelled:
+        if arrays.y_test is not None and arrays.y_test.shape[1:] != arrays.y_train.shape[1:]:
+            raise InputError(
+                f"{source}: test targets have the shape {arrays.y_test.shape[1:]} for each sample, training targets "
+                f"{arrays.y_train.shape[1:]}."
+            )
         return arrays
     present = np.unique(arrays.y_train)
     if len(present) == 1:
