@@ -19,10 +19,10 @@ from gradlex.selection import Cases, select_parents
 ERRORS = np.random.default_rng(0).integers(0, 3, (12, 7)).astype(float)
 
 
-def needed(library: str):
+def needed(library: str, extra: str = "integrations"):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a library's own deprecations
-        return pytest.importorskip(library, reason=f"needs {library}: pip install 'gradlex[integrations]'")
+        return pytest.importorskip(library, reason=f"needs {library}: pip install 'gradlex[{extra}]'")
 
 
 @pytest.fixture
@@ -151,6 +151,70 @@ def test_pygad_selects_the_parents_of_select_parents():
         assert chosen.tolist() == select_parents(-scores, count, rng=stream).tolist()
 
 
+@pytest.fixture
+def solutions():
+    """EvoTorch's problem with a sense for each of three objectives and four columns of data, and an evaluated batch."""
+    evotorch = needed("evotorch", "evotorch")
+    import torch
+
+    problem = evotorch.Problem(
+        ["min", "max", "min"],
+        lambda x: x,
+        solution_length=2,
+        initial_bounds=(0, 1),
+        eval_data_length=4,
+        seed=3,
+    )
+    batch = problem.generate_batch(12)
+    values = torch.tensor(ERRORS, dtype=torch.float32)
+    values[:, 1] *= -1
+    batch.set_evals(values[:, :3], eval_data=values[:, 3:])
+    return problem, batch
+
+
+def test_evotorch_selects_the_parents_of_select_parents(solutions):
+    from gradlex.integrations.evotorch import LexicaseSelection
+
+    problem, batch = solutions
+    grouped = Cases(groups=[0, 0, 1, 1])
+    for errors, method, options in (
+        (ERRORS[:, :3], "lexicase", {}),
+        (ERRORS[:, :3], "epsilon-lexicase", {"epsilon": 1.0, "num_parents": 30}),
+        (ERRORS[:, 3:], "lexicase", {"of": "eval_data", "cases": grouped}),
+    ):
+        chosen = LexicaseSelection(problem, method, rng=np.random.default_rng(5), **options)(batch)
+        count = options.pop("num_parents", 12)
+        options.pop("of", None)
+        same = select_parents(errors, count, method, rng=5, **options)
+        assert chosen.values.tolist() == batch.values[same].tolist()
+
+
+def test_evotorch_without_an_rng_follows_the_problems_seed(solutions):
+    from gradlex.integrations.evotorch import LexicaseSelection
+
+    problem, batch = solutions
+    select = LexicaseSelection(problem, num_parents=40)
+    answers = []
+    for _ in range(2):
+        problem.manual_seed(8)
+        answers.append([select(batch).values.tolist() for _ in range(2)])
+    assert answers[0] == answers[1]
+    assert answers[0][0] != answers[0][1]
+
+
+def test_evotorch_refuses_what_would_mislead(solutions):
+    import evotorch
+
+    from gradlex.integrations.evotorch import LexicaseSelection
+
+    problem, _ = solutions
+    with pytest.raises(InputError, match="was not evaluated"):
+        LexicaseSelection(problem)(problem.generate_batch(4))
+    plain = evotorch.Problem("min", lambda x: x.sum(), solution_length=2, initial_bounds=(0, 1))
+    with pytest.raises(InputError, match="no evaluation data"):
+        LexicaseSelection(plain, of="eval_data")
+
+
 def test_gepa_mutates_the_candidates_that_select_parents_chooses():
     gepa = needed("gepa")
     from gradlex.integrations.gepa import LexicaseCandidateSelector
@@ -232,15 +296,22 @@ def test_tpots_signature_shape_and_distribution():
 
 
 @pytest.mark.parametrize(
-    ("example", "library"), [("deap_symbolic_regression", "deap"), ("pymoo_fair_classifier", "pymoo")]
+    ("example", "library"),
+    [
+        ("deap_symbolic_regression", "deap"),
+        ("pymoo_fair_classifier", "pymoo"),
+        ("evotorch_classifier", "evotorch"),
+    ],
 )
 def test_the_examples_solve_their_problems(example, library):
-    needed(library)
+    needed(library, "evotorch" if library == "evotorch" else "integrations")
     path = Path(__file__).parents[2] / "examples" / f"{example}.py"
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     if library == "deap":
         assert "e-1" in done.stdout.splitlines()[-2]  # a mean error of rounding alone
+    elif library == "evotorch":
+        assert float(done.stdout.split()[-1].rstrip("%")) > 90  # test accuracy
     else:
         shares = [
             [float(word.rstrip("%,")) for word in line.split() if word.rstrip(",").endswith("%")]
@@ -250,6 +321,6 @@ def test_the_examples_solve_their_problems(example, library):
 
 
 def test_importing_gradlex_imports_no_other_library():
-    code = "import gradlex, sys; print({'deap', 'pymoo', 'gepa', 'pygad'} & set(sys.modules))"
+    code = "import gradlex, sys; print({'deap', 'pymoo', 'gepa', 'pygad', 'evotorch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -164,7 +164,9 @@ def _numbers(y: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
         at = int(np.argwhere(~np.isfinite(y))[0][0])
         raise InputError(f"{what} is NaN or infinite for sample {at}: fix it, or leave the sample out.")
     if y.dtype.kind == "u" and y.size and y.max() > np.iinfo(np.int64).max:
-        raise InputError(f"{what} has the number {y.max()}, above the largest that is read: give smaller ones.")
+        raise InputError(
+            f"{what} has the number {y.max()}, above the largest that is read: give smaller ones."
+        )
     return y.astype(np.float64 if y.dtype.kind == "f" else np.int64)
 
 
@@ -174,7 +176,9 @@ def _labels(y: npt.NDArray[Any], what: str) -> npt.NDArray[np.int64]:
         raise InputError(
             f"{what} must hold whole numbers or class names, one per sample, got {y.dtype} of shape {y.shape}."
         )
-    with np.errstate(invalid="ignore", over="ignore"):  # NaN, infinity and what is too large do not survive the way back
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # NaN, infinity and what is too large do not survive the way back
         whole = y.astype(np.int64)
         wrong = (whole.astype(y.dtype) != y) | ((whole < 0) & (y > 0))
     if wrong.any():

@@ -168,13 +168,18 @@ def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
             raise InputError(
                 f"{source}: test samples have the shape {x.shape[1:]}, training {arrays.x_train.shape[1:]}."
             )
-    if not arrays.labelled:
-        if arrays.y_test is not None and arrays.y_test.shape[1:] != arrays.y_train.shape[1:]:
-            raise InputError(
-                f"{source}: test targets have the shape {arrays.y_test.shape[1:]} for each sample, training targets "
-                f"{arrays.y_train.shape[1:]}."
-            )
-        return arrays
+    if arrays.labelled:
+        _check_labels(arrays, source)
+    elif arrays.y_test is not None and arrays.y_test.shape[1:] != arrays.y_train.shape[1:]:
+        raise InputError(
+            f"{source}: test targets have the shape {arrays.y_test.shape[1:]} for each sample, training targets "
+            f"{arrays.y_train.shape[1:]}."
+        )
+    return arrays
+
+
+def _check_labels(arrays: Arrays, source: str) -> None:
+    """Refuse labels that do not number the classes from 0 without gaps, or names that do not fit them."""
     present = np.unique(arrays.y_train)
     if len(present) == 1:
         raise InputError(f"{source}: all training labels are {present[0]}; at least two classes are needed.")
@@ -192,7 +197,6 @@ def checked_arrays(arrays: Arrays, *, source: str) -> Arrays:
         raise InputError(
             f"{source}: {len(arrays.class_names)} class names for {arrays.num_classes} classes: name each once."
         )
-    return arrays
 
 
 def check_samples(samples: int, labels: npt.NDArray[Any], *, what: str) -> None:

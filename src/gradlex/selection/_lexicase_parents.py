@@ -13,12 +13,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from gradlex.selection._best_bits import Words, best_bits, members_of, with_members
 from gradlex.selection._cases import ResolvedCases
 from gradlex.selection._lexicase import OnAllFail
 from gradlex.selection._pools import dense_ranks, distinct_columns
 from gradlex.selection._protocol import ErrorTable, Indices
-
-Words = npt.NDArray[np.uint64]
 
 _LEAST_DRAWS, _MOST_DRAWS = 16, 256
 """Cases drawn with replacement before a whole permutation is: an eighth of those that can matter, within these."""
@@ -35,9 +34,10 @@ def lexicase_parents(
     depth: int | None = None,
     order: ResolvedCases | None = None,
 ) -> Indices:
-    """`k` independent parents from a checked (candidates, cases) table; "random" needs 0/1 errors.
+    """`k` independent parents from a (candidates, cases) table; "random" needs 0/1 errors.
 
-    `order` says which cases come sooner, and cannot be combined with `depth`.
+    NaN and negative infinity count as the worst. `order` says which cases come sooner, and cannot be combined with
+    `depth`.
     """
     filters = _Filters(table, on_all_fail, order)
     limit = None if depth is None or depth >= table.shape[1] else depth
@@ -50,19 +50,19 @@ def lexicase_parents(
 
 
 class _Filters:
-    """What each case lets pass: the bits of its best candidates, (words, cases)."""
+    """What each case lets pass: the bits of its best candidates, (cases, words)."""
 
     def __init__(self, table: ErrorTable, on_all_fail: OnAllFail, order: ResolvedCases | None = None) -> None:
-        self.table, self.order = table, order
         self.ends = on_all_fail == "random"
         self.population, self.cases = table.shape
-        best = np.zeros(self.cases, table.dtype) if self.ends else table.min(axis=0)
-        self.best = np.empty(((self.population + 63) // 64, self.cases), dtype=np.uint64)
-        for start in range(0, self.cases, 256):  # in parts: a mask of everything would be large
-            part = slice(start, start + 256)
-            self.best[:, part] = pack(table[:, part] == best[part])
-        self.telling = np.flatnonzero(table.max(axis=0) != best)
+        self.table, self.best = best_bits(table, zero=self.ends)
+        self.order = order
+        all_of_them = np.arange(self.population)
+        self.everyone = with_members(np.zeros_like(all_of_them), all_of_them, (1, self.best.shape[1]))
+        self.telling = np.flatnonzero((self.best != self.everyone).any(axis=1))
         """The cases on which not everyone is among the best: no other can matter."""
+        self.looked_up = 0
+        """How many errors were looked up in the table itself."""
         self._sums: npt.NDArray[np.float64] | None = None
         if order is not None and order.weights is not None:
             self._sums = np.cumsum(order.weights[self.telling])
@@ -74,8 +74,17 @@ class _Filters:
         places = np.searchsorted(self._sums, rng.random(count) * self._sums[-1], side="right")
         return np.asarray(self.telling[np.minimum(places, len(self.telling) - 1)])
 
+    @property
+    def all_fail_alike(self) -> bool:
+        """Whether a pool without a case's best is known to pass it whole.
+
+        It takes a look at the whole table, which pays where it is small or many errors have been looked up.
+        """
+        pays = self.table.size <= 1 << 17 or self.looked_up > self.table.size // 8
+        return self.ends or (pays and self._two_levels)
+
     @cached_property
-    def two_levels(self) -> bool:
+    def _two_levels(self) -> bool:
         """Whether no case has more than two different errors: a pool without its best then all fail it."""
         parts = (self.table[start : start + 256] for start in range(0, self.population, 256))
         low, high = self.table.min(axis=0), self.table.max(axis=0)
@@ -92,9 +101,7 @@ class _Filters:
 
 def _select(filters: _Filters, k: int, rng: np.random.Generator, depth: int | None) -> Indices:
     """`k` parents, every one by its own order of cases."""
-    everyone = pack(np.ones((filters.population, 1), dtype=bool))
-    pools = np.repeat(everyone, k, axis=1)  # (words, parents)
-    final = pools.copy()
+    final = np.repeat(filters.everyone, k, axis=0)  # (parents, words)
     telling = len(filters.telling)
     # How many of the first `depth` cases of each order can matter.
     left = (
@@ -103,8 +110,8 @@ def _select(filters: _Filters, k: int, rng: np.random.Generator, depth: int | No
         else rng.hypergeometric(telling, filters.cases - telling, depth, k)
     )
     active = np.flatnonzero(left > 0)
-    pools, left = pools[:, active], left[active]
-    drawn = np.empty((0, len(active)), dtype=np.intp)
+    pools, left = final[active], left[active]
+    drawn = np.empty((len(active), 0), dtype=np.intp)
     levels = (
         filters.order is not None and filters.order.levels is not None
     )  # one after another: whole orders only
@@ -113,30 +120,30 @@ def _select(filters: _Filters, k: int, rng: np.random.Generator, depth: int | No
             break
         cases = filters.draw(len(active), rng)
         pools, ended = _filter(filters, pools, cases)
-        ended |= _single(pools)
         if depth is not None:
-            left -= (drawn != cases).all(axis=0)
-            drawn = np.vstack([drawn, cases])
+            left -= (drawn != cases[:, None]).all(axis=1)
+            drawn = np.column_stack([drawn, cases])
             ended |= left == 0
-        final[:, active[ended]] = pools[:, ended]
-        pools, active, left, drawn = pools[:, ~ended], active[~ended], left[~ended], drawn[:, ~ended]
+        if ended.any():
+            final[active[ended]] = pools[ended]
+            pools, active, left, drawn = pools[~ended], active[~ended], left[~ended], drawn[~ended]
     if len(active) and depth is None:
         _exhaust(filters, pools, final, active, rng)
     elif len(active):
         _follow(filters, pools, final, active, _rest_of_orders(filters, drawn, left, rng))
-    return _pick(final, filters.population, rng)
+    return _pick(final, rng)
 
 
 def _rest_of_orders(filters: _Filters, drawn: Indices, left: Indices, rng: np.random.Generator) -> Indices:
-    """For each parent, `left` cases more that it has not drawn yet, in random order: (cases, parents).
+    """For each parent, `left` cases more that it has not drawn yet, in random order: (parents, cases).
 
     Shorter orders are filled up with a case that was drawn, which changes nothing.
     """
-    orders = np.tile(drawn[0], (int(left.max()), 1))
-    most = min(len(filters.telling), len(orders) + len(drawn))
+    orders = np.repeat(drawn[:, :1], int(left.max()), axis=1)
+    most = min(len(filters.telling), orders.shape[1] + drawn.shape[1])
     for parent, number in enumerate(left):
         sample = filters.telling[rng.choice(len(filters.telling), most, replace=False)]
-        orders[:number, parent] = sample[~np.isin(sample, drawn[:, parent])][:number]
+        orders[parent, :number] = sample[~np.isin(sample, drawn[parent])][:number]
     return orders
 
 
@@ -147,96 +154,73 @@ def _exhaust(
     if filters.order is not None:
         orders = filters.telling[
             np.argsort(filters.order.races(len(active), rng)[:, filters.telling], axis=1)
-        ].T
+        ]
     elif filters.population <= 64:  # few candidates disagree in few ways: only the order of those matters
         filters, counts = filters.kinds
         # In a random order, kinds first occur as in a race of exponential times with the counts as rates.
-        orders = np.argsort(rng.exponential(size=(len(active), len(counts))) / counts, axis=1).T
+        orders = np.argsort(rng.exponential(size=(len(active), len(counts))) / counts, axis=1)
     else:
-        rows = np.tile(filters.telling.astype(np.int32), (len(active), 1))
-        orders = rng.permuted(
-            rows, axis=1, out=rows
-        ).T  # in place and small: a table of bytes is not much larger
+        orders = np.tile(filters.telling.astype(np.int32), (len(active), 1))
+        rng.permuted(orders, axis=1, out=orders)  # in place and small: a table of bytes is not much larger
     _follow(filters, pools, final, active, orders)
 
 
 def _follow(filters: _Filters, pools: Words, final: Words, active: Indices, orders: Indices) -> None:
-    """Filter each pool by its cases of `orders`, (cases, parents), to the end."""
-    for step in range(len(orders)):
-        pools, ended = _filter(filters, pools, orders[step])
-        if filters.ends or step % 8 == 7:  # looking at every step would cost more than it saves
-            ended |= _single(pools)
-            final[:, active[ended]] = pools[:, ended]
-            pools, active, orders = pools[:, ~ended], active[~ended], orders[:, ~ended]
+    """Filter each pool by its cases of `orders`, (parents, cases), to the end."""
+    rows = np.arange(len(active))
+    for step in range(orders.shape[1]):
+        pools, ended = _filter(filters, pools, orders[rows, step])
+        if ended.any():
+            final[active[ended]] = pools[ended]
+            pools, active, rows = pools[~ended], active[~ended], rows[~ended]
             if not len(active):
                 return
-    final[:, active] = pools
+    final[active] = pools
 
 
 def _filter(filters: _Filters, pools: Words, cases: Indices) -> tuple[Words, npt.NDArray[np.bool_]]:
-    """Each pool after its case, and whether the case ended it (all failed, under the paper's rule)."""
-    left = pools & filters.best[:, cases]
-    hit = np.bitwise_or.reduce(left, axis=0) != 0
-    if hit.all():
-        return left, ~hit
-    left = np.where(hit, left, pools)
+    """Each pool after its case, and whether it is done: one candidate, or all failed under the paper's rule."""
+    left = pools & filters.best[cases]
+    union = _union(left)
+    missed = np.flatnonzero(union == 0)
+    if len(missed):
+        alike = filters.all_fail_alike
+        left[missed] = pools[missed] if alike else _best_in_pool(filters, pools[missed], cases[missed])
+        union[missed] = _union(left[missed])
+    ended = np.zeros(len(cases), dtype=bool)
+    few = np.flatnonzero(union & (union - np.uint64(1)) == 0)  # no word has two bits
+    ended[few] = left.shape[1] == 1 or np.count_nonzero(left[few], axis=1) == 1
     if filters.ends:
-        return left, ~hit
-    if not filters.two_levels:
-        missed = np.flatnonzero(~hit)
-        step = max(1, (_BLOCK >> 2) // filters.population)
-        for start in range(0, len(missed), step):
-            some = missed[start : start + step]
-            left[:, some] = _best_in_pool(filters, pools[:, some], cases[some])
-    return left, np.zeros(len(cases), dtype=bool)
+        ended[missed] = True
+    return left, ended
+
+
+def _union(pools: Words) -> Words:
+    """The bits of all words of each pool."""
+    return np.asarray(pools[:, 0].copy() if pools.shape[1] == 1 else np.bitwise_or.reduce(pools, axis=1))
 
 
 def _best_in_pool(filters: _Filters, pools: Words, cases: Indices) -> Words:
     """The best of each pool on its case, found from the errors themselves."""
-    members = unpack(pools, filters.population)  # (parents, candidates)
-    owner, candidate = np.nonzero(members)
-    errors = filters.table[candidate, cases[owner]]
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))
-    lowest = np.minimum.reduceat(errors, starts)
-    members[owner, candidate] = errors == lowest[owner]
-    return pack(members.T)
+    best = np.empty_like(pools)
+    step = max(1, (_BLOCK >> 2) // filters.population)
+    for start in range(0, len(pools), step):
+        some = pools[start : start + step]
+        owner, candidate = members_of(some)
+        errors = filters.table[candidate, cases[start : start + step][owner]]
+        lowest = np.minimum.reduceat(errors, np.flatnonzero(np.diff(owner, prepend=-1)))
+        kept = errors == lowest[owner]
+        best[start : start + step] = with_members(owner[kept], candidate[kept], some.shape)
+        filters.looked_up += len(errors)
+    return best
 
 
-def _single(pools: Words) -> npt.NDArray[np.bool_]:
-    """Which pools hold one candidate: one word is not 0, and it is a power of two."""
-    single = np.asarray((pools != 0).sum(axis=0) == 1)
-    word = np.bitwise_or.reduce(pools[:, single], axis=0)
-    single[single] = word & (word - np.uint64(1)) == 0
-    return single
-
-
-def _pick(pools: Words, population: int, rng: np.random.Generator) -> Indices:
+def _pick(pools: Words, rng: np.random.Generator) -> Indices:
     """One candidate of each pool, uniformly."""
-    chosen = np.empty(pools.shape[1], dtype=np.intp)
-    single = _single(pools)
-    word = np.argmax(pools[:, single] != 0, axis=0)
-    bit = np.frexp(pools[word, np.flatnonzero(single)].astype(np.float64))[1] - 1  # of a power of two: exact
-    chosen[single] = 64 * word + bit
-    several = np.flatnonzero(~single)
-    members = unpack(pools[:, several], population)
-    sizes = members.sum(axis=1)
-    rank = rng.integers(sizes) if len(several) else sizes
-    candidate = np.nonzero(members)[1]
-    starts = np.cumsum(sizes) - sizes
-    chosen[several] = candidate[starts + rank]
-    return chosen
-
-
-def pack(mask: npt.NDArray[np.bool_]) -> Words:
-    """(candidates, n) bits as (words, n): bit i of word w is candidate 64 w + i."""
-    width = (len(mask) + 63) // 64 * 8
-    rows = np.zeros((mask.shape[1], width), dtype=np.uint8)
-    bits = np.packbits(np.ascontiguousarray(mask.T), axis=1, bitorder="little")
-    rows[:, : bits.shape[1]] = bits
-    return np.ascontiguousarray(rows.view("<u8").T)
-
-
-def unpack(words: Words, population: int) -> npt.NDArray[np.bool_]:
-    """(words, n) as (n, candidates) bits."""
-    rows = np.ascontiguousarray(words.T, dtype="<u8").view(np.uint8)
-    return np.unpackbits(rows, axis=1, count=population, bitorder="little").view(bool)
+    owner, candidate = members_of(pools)
+    sizes = np.bincount(owner, minlength=len(pools))
+    rank = np.zeros(len(pools), dtype=np.intp)
+    several = sizes > 1
+    if several.any():
+        rank[several] = rng.integers(sizes[several])
+    return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])

@@ -86,7 +86,6 @@ def select_parents(
         >>> sorted(set(select_parents(errors, k=100, rng=0).tolist()))  # the third is never better than the others
         [0, 1]
     """
-    table, order = _described(errors, cases)
     if not isinstance(k, Integral) or isinstance(k, bool) or int(k) < 1:
         raise InputError(f"k is a whole number of parents, 1 or more; got {k!r}.")
     info = find(method)
@@ -95,8 +94,13 @@ def select_parents(
         raise InputError(
             "'sgd' trains one candidate and selects nobody. Use 'lexicase', or 'random' for a control."
         )
-    if "on_all_fail" in info.options and not info.own:
+    ruled = "on_all_fail" in info.options and not info.own
+    if ruled:
         options = {"on_all_fail": "survive", **options}
+    # To look for NaN takes a pass over the table; lexicase meets it in the one that it takes anyway.
+    meets_nan = info.parents is lexicase_parents and options["on_all_fail"] == "survive"
+    table, order = _described(errors, cases, clean=not meets_nan)
+    if ruled:
         _check_all_fail(table, options["on_all_fail"])
     stream, every = _generator(rng), {**info.options, **options}
     if order is not None:
@@ -279,10 +283,16 @@ def _generator(rng: Any) -> np.random.Generator:
     )
 
 
-def _described(errors: npt.ArrayLike, cases: Cases | None) -> tuple[ErrorTable, ResolvedCases | None]:
-    """The checked (candidates, cases) table, and the order that cases come in where it is not the uniform one."""
+def _described(
+    errors: npt.ArrayLike, cases: Cases | None, *, clean: bool = True
+) -> tuple[ErrorTable, ResolvedCases | None]:
+    """The checked (candidates, cases) table, and the order that cases come in where it is not the uniform one.
+
+    Without cases it keeps its NaN unless `clean`.
+    """
     if cases is None:
-        return worst_for_nan(as_array(errors)), None
+        array = as_array(errors)
+        return worst_for_nan(array) if clean else array, None
     check_cases(cases)
     table, own = cases.table(errors)
     return table, own if own.ordered else None
