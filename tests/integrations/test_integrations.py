@@ -193,7 +193,7 @@ def test_evotorch_without_an_rng_follows_the_problems_seed(solutions):
     from gradlex.integrations.evotorch import LexicaseSelection
 
     problem, batch = solutions
-    select = LexicaseSelection(problem, num_parents=40)
+    select = LexicaseSelection(problem, "random", num_parents=40)
     answers = []
     for _ in range(2):
         problem.manual_seed(8)
