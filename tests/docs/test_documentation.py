@@ -12,7 +12,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import gradlex
 from gradlex.cli import COMMANDS, find_command, main
@@ -57,37 +59,83 @@ def test_every_command_is_one_that_the_program_understands(page):
             parse(find_command(words[0]), "gradlex", words[1:])  # exits where a flag or a value is wrong
 
 
-RUN = ["README", "docs/own-model", "docs/own-data", "docs/how-it-works", "docs/resume"]
-LONG = {"compare", "paper", "completion"}
+CODE = [page for page in WRITTEN if any(kind in ("", "python") for kind, _ in blocks(page))]
+SHORT = {"--generations": 8, "--seeds": 1, "--patience": 1}
 
 
-def small(words):
-    """Whether a command trains for seconds, on data that is here."""
-    if words[0] != "train":
-        return words[0] not in LONG
-    dataset = words[words.index("--dataset") + 1] if "--dataset" in words else "digits"
-    generations = int(words[words.index("--generations") + 1]) if "--generations" in words else 1000
-    return generations <= 20 and (dataset == "digits" or Path(dataset).exists())
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with what the pages take for granted: somebody's archive, photos, table, network, runs, results."""
+    folder = tmp_path_factory.mktemp("desk")
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (80, 32, 32, 3), dtype=np.uint8), np.arange(80) % 4
+    np.savez(folder / "mine.npz", x_train=images, y_train=labels, x_test=images[:20], y_test=labels[:20])
+    for part, number in (("train", 8), ("test", 4)):
+        for kind in ("cat", "dog"):
+            (folder / "photos" / part / kind).mkdir(parents=True)
+            for index in range(number):
+                Image.fromarray(images[index]).save(folder / "photos" / part / kind / f"{index}.png")
+    shutil.copytree(folder / "photos" / "test" / "cat", folder / "new")
+    rows = [f"{area},{area % 7},{3 * area}" for area in range(60)]
+    (folder / "homes.csv").write_text("\n".join(["area,age,price", *rows]))
+    (folder / "mynets.py").write_text("from gradlex.models import small_cnn\n\n\ndef net(**given):\n"
+                                      "    return small_cnn(width=1.0, **given)\n")  # fmt: skip
+    short = ["--generations", "1", "--threads", "1", "--workers", "1"]
+    for seed, name in enumerate(("mine", "a", "b", "c")):
+        main(["train", *short, "--seed", str(seed), "--out", str(folder / "runs" / name)])
+    main(["train", "--dataset", str(folder / "photos"), *short, "--out", str(folder / "runs" / "photos")])
+    methods = ["--methods", "sgd", "lexicase", "--generations", "1", "--seeds", "1", "--jobs", "1"]
+    main(["compare", *methods, "--out", str(folder / "results")])
+    for name in ("one", "two"):
+        shutil.copy(folder / "runs" / "mine" / "model.safetensors", folder / f"{name}.safetensors")
+    return folder
+
+
+def shortened(words):
+    """The command of a page, on data that is here and for seconds; None where it is for other tests."""
+    name, rest = words[0], " ".join(map(shlex.quote, words[1:]))
+    if name in ("paper", "completion") or "ray" in words or "RUN" in words:
+        return None
+    for large, small in (
+        ("cifar10", "digits" if name == "soup" else "mine.npz"),
+        ("torchvision.models:resnet18", "mynets:net"),
+        ("resnet18", "small-cnn" if name == "soup" else "resnet18"),
+        ("resnet20", "small-cnn"),
+        ("'timm:resnet18?pretrained'", "small-cnn"),
+        ("conv1.*,bn1.*,layer*", "features.0.*"),
+        ("--image-size 224", "--image-size 16"),
+        ("'*.safetensors'", "one.safetensors two.safetensors"),
+        ("--device cuda", "--device cpu"),
+        ("--open", ""),
+    ):
+        rest = rest.replace(large, small)
+    rest = shlex.split(rest)
+    for flag, most in SHORT.items():
+        if flag in rest:
+            rest[rest.index(flag) + 1] = str(min(most, int(rest[rest.index(flag) + 1])))
+    if name == "compare":
+        rest += ["--generations", "1", "--methods", "sgd", "lexicase", "--jobs", "1"]
+    elif name == "train":
+        for flag, value in (("--generations", "2"), ("--threads", "1"), ("--workers", "1")):
+            rest += [] if flag in rest else [flag, value]
+    return [name, *rest]
 
 
 @pytest.mark.filterwarnings("ignore")  # of other libraries, which a page may use
-@pytest.mark.parametrize("page", RUN)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("page", CODE, ids=name_of)
+def test_the_code_and_commands_of_a_page_run_from_top_to_bottom(page, desk, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(shutil.copytree(desk, tmp_path / "desk"))
     namespace = {"__name__": "page"}
-    ran = 0
-    for kind, text in blocks(ROOT / f"{page}.md"):
+    for kind, text in blocks(page):
         if kind == "python":
             exec(compile(text, page, "exec"), namespace)  # the page's own
-            ran += 1
         for line in text.splitlines() if kind == "" else []:
             if line.startswith("cp -r "):
                 shutil.copytree(*line.split()[2:4])
             for words in commands(line):
-                if small(words) and (words[0] not in ("resume", "evaluate") or Path(words[1]).exists()):
-                    main([*words, *(["--threads", "1"] if words[0] == "train" else [])])
-                    ran += 1
-    assert ran
+                asked = shortened(words)
+                if asked is not None:
+                    main(asked)
 
 
 @pytest.mark.parametrize("figure", ["generation", "chances"])

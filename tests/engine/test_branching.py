@@ -129,9 +129,10 @@ def test_the_mean_of_one_candidates_tail_is_swa(augment, images, tiny_cnn, tmp_p
         )
         if generation >= 3:
             mean.update_parameters(model)
-    drawn = stream(4, "recalibration", 6, 1).permutation(50)
-    loader = [x[part].contiguous(memory_format=torch.channels_last) for part in np.array_split(drawn, 7)]
-    update_bn(loader, mean)
+    rng = stream(4, "recalibration", 6, 1)
+    loader = [x[part] for part in np.array_split(rng.permutation(50), 7)]
+    loader = loader if augment is None else [augment(batch, rng) for batch in loader]
+    update_bn([batch.contiguous(memory_format=torch.channels_last) for batch in loader], mean)
 
     assert run.recipe.recalibrate_final == 7  # every sample once
     expected, found = mean.module.state_dict(), run.model.state_dict()

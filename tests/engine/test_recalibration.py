@@ -83,6 +83,15 @@ def test_recalibration_is_what_torch_does_for_averaged_weights(images, tiny_cnn,
     assert same_bits(found, twin.state_dict())
 
 
+def test_the_batches_are_augmented_as_in_training(images, tiny_cnn, small):
+    data, seen = ArraySamples(*images).with_augment(lambda batch, rng: batch + 1.0), []
+    worker = Worker(tiny_cnn(), data, Classification(), small, torch.device("cpu"))
+    worker.model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    recalibrated(worker, worker.first_parent().state, 2, generation=2)
+    drawn = stream(small.seed, "recalibration", 2).permutation(50)[:16]
+    assert torch.equal(torch.cat(seen), images[0][drawn] + 1.0)
+
+
 def test_every_promotion_is_followed_by_a_recalibration_with_other_batches(images, tiny_cnn, small):
     recipe = small.replace(recalibrate=2)
     worker = worker_of(tiny_cnn(), images, recipe)

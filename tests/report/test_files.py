@@ -143,6 +143,16 @@ def test_our_numbers_say_how_small_they_are(table2):
     )
 
 
+def test_methods_that_branch_off_the_same_run_say_so(experiment):
+    arms = {"sgd": SGD, "swa": SGD, "branched-average": LEXICASE, "lexicase": LEXICASE}
+    text = " ".join(text_report(experiment("compare", arms, generations=40)).split())
+    shared = (
+        "Runs with the same seed share their first 30 generations, plain SGD: SGD, SWA and branched average."
+    )
+    assert text.count(shared) == 1
+    assert "share their first" not in text_report(experiment("table2", {"sgd": SGD, "lexicase": LEXICASE}))
+
+
 def test_unfinished_runs_are_named_and_not_counted(table2):
     text = text_report(table2)
     assert (

@@ -37,6 +37,9 @@ class MakeSoup:
     """Of best, uniform, greedy, lexicase, expected, cases (default: all, and the best on validation is kept)."""
     recalibrate: int = 50
     """Batches of training samples that a mixture's batch norm is recalibrated on."""
+    augment: str | None = None
+    """Augmentation of those batches: that of training (default: that of the first checkpoint, if it is a run folder,
+    else none)."""
     out: Path | None = None
     """A .safetensors file for the chosen mixture (default: nothing is written)."""
     plot: Path | None = None
@@ -74,6 +77,7 @@ class MakeSoup:
             by_class=self.by_class,
             methods=self.method or tuple(METHODS),
             recalibrate=self.recalibrate,
+            augment=self.augment,
             device=self.device,
             data_dir=self.data_dir,
             seed=self.seed,

@@ -25,15 +25,17 @@ from gradlex.randomness import stream, torch_seed
 
 
 def recalibrated(worker: Worker, state: State, count: int, generation: int, index: int = 0) -> State:
-    """The state with the statistics of `count` clean training batches, at most of every sample once.
+    """The state with the statistics of `count` training batches, at most of every sample once.
 
-    The batches are drawn anew for each generation (and `index`); every process draws the same ones and computes
-    them in full precision. Layers that stay in evaluation mode when the network trains keep what they have, and so
-    does a network without batch norm.
+    They are augmented as in training: clean samples have other statistics, above all where crops have black borders.
+    The batches are drawn anew for each generation (and `index`); every process draws the same ones and computes them in
+    full precision. Layers that stay in evaluation mode when the network trains keep what they have, and so does a
+    network without batch norm.
     """
     recipe, model, samples = worker.recipe, worker.model, worker.samples
     size = recipe.require("batch_size")
-    drawn = stream(recipe.seed, "recalibration", generation, index).permutation(len(samples))[: count * size]
+    rng = stream(recipe.seed, "recalibration", generation, index)
+    drawn = rng.permutation(len(samples))[: count * size]
     seed = torch_seed(recipe.seed, "recalibration", generation, index)
     own = shielded(moved(state, worker.device), changing(model))
     worker.put(own)
@@ -49,7 +51,7 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
         _means_of_batches(layers.values()),
     ):
         for indices in batches(drawn, size):
-            worker.call(model, samples.clean(indices)[0])
+            worker.call(model, samples.augmented(indices, rng)[0])
     statistics, found = statistics_of(layers), capture(model)
     return {name: found[name].clone().to(t.device) if name in statistics else t for name, t in state.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from gradlex.report._evidence import Arm, Evidence
 from gradlex.report._format import count, listed, number_of, plain
 from gradlex.report._outcome import Outcome
 from gradlex.report._table import markdown_text
+from gradlex.runs import different_beginning
 
 _REVISIONS = {1: ("gradlex 0.1.0", "short last batches")}
 """By revision: who made such runs, and what has changed since."""
@@ -52,7 +53,25 @@ def setup_notes(evidence: Evidence) -> tuple[str, ...]:
         facts = _facts(list(evidence.on(setting).values()))
         settings.setdefault(facts, []).append(str(setting))
     notes = [f"gradlex, {listed(names)}: {facts}" for facts, names in settings.items()]
-    return (*notes, *revision_notes(evidence.arms))
+    shared = dict.fromkeys(
+        note for setting in evidence.settings for note in _shared(evidence.on(setting).values())
+    )
+    return (*notes, *shared, *revision_notes(evidence.arms))
+
+
+def _shared(arms: Collection[Arm]) -> Iterator[str]:
+    """Which methods with the same seed are one and the same run until they branch."""
+    plain_sgd = [arm for arm in arms if arm.recipe.population == 1 and not arm.recipe.branch]
+    for base in plain_sgd:
+        branches: dict[int, list[str]] = {}
+        for arm in arms:
+            if arm.recipe.branch and not different_beginning(arm.recipe, base.recipe):
+                branches.setdefault(arm.recipe.branch, []).append(arm.title)
+        for branch, titles in branches.items():
+            yield (
+                f"Runs with the same seed share their first {number_of(branch, 'generation')}, plain SGD: "
+                f"{listed([base.title, *titles])}."
+            )
 
 
 def revision_notes(arms: Sequence[Arm]) -> list[str]:

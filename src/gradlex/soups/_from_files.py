@@ -12,7 +12,7 @@ import torch
 from annotated_types import Gt, Lt
 
 from gradlex._checks import check
-from gradlex.data import Arrays, ArraySamples, Normalization, Samples, Subset, load, stratified
+from gradlex.data import Arrays, ArraySamples, Normalization, Samples, Subset, load, parse_augment, stratified
 from gradlex.errors import InputError
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs import RunFolder, array_samples, build_model, dataset_of, load_normalization, stored_recipe
@@ -45,6 +45,7 @@ def soup_files(
     by_class: bool = False,
     methods: Sequence[str] = tuple(METHODS),
     recalibrate: int = 50,
+    augment: str | None = None,
     device: str | None = None,
     data_dir: Path | None = None,
     seed: int = 0,
@@ -54,7 +55,8 @@ def soup_files(
 
     A share of the data's test part chooses (`validation_fraction`, by default 0.2, each class by its share), or the
     whole test part of other data (`validation`); the rest of the test part reports. Model, data and normalization are
-    those of the first checkpoint where it is a run folder of gradlex. With `by_class` the classes are the cases.
+    those of the first checkpoint where it is a run folder of gradlex, and so is the augmentation of the batches that
+    recalibrate. With `by_class` the classes are the cases.
     """
     check("validation_fraction", Annotated[float, Gt(0), Lt(1)] | None, validation_fraction)
     if validation is not None and validation_fraction is not None:
@@ -87,12 +89,13 @@ def soup_files(
             )
         chooses, reports = Subset(whole, held), Subset(whole, kept)
         parts = f"{len(held):,} of the {len(whole):,} test samples of {recipe.dataset} choose"
+    train = array_samples(arrays.x_train, arrays.y_train, scale)
     made = mix(
         opened,
         build_model(recipe, arrays.input_shape, arrays.num_classes),
         validation=chooses,
         test=reports,
-        train=array_samples(arrays.x_train, arrays.y_train, scale),
+        train=train.with_augment(parse_augment(augment or recipe.augment or "none")),
         task=make_task(recipe.task or infer_task(torch.from_numpy(arrays.y_train)), recipe.task_options),
         methods=methods,
         cases=Cases(groups=np.asarray(chooses.targets)) if by_class else None,
@@ -132,6 +135,7 @@ def _first_run(
         image_size=stored.image_size if same else None,
         task=stored.task,
         task_options=stored.task_options,
+        augment=None if stored.augment == GIVEN else stored.augment,
     )
     return recipe, load_normalization(path)
 

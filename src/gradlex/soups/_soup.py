@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gradlex._checks import check
 from gradlex._files import write_whole
 from gradlex._version import __version__
-from gradlex.data import Samples, call, make_samples
+from gradlex.data import Samples, as_augmentation, call, make_samples
 from gradlex.engine import Worker, recalibrated, seeded
 from gradlex.errors import InputError, failing_as, unknown_name
 from gradlex.population import State, batches, capture, install
@@ -99,6 +99,7 @@ def soup(
     methods: Sequence[str] = tuple(METHODS),
     cases: Cases | None = None,
     recalibrate: int = 50,
+    augment: Any = None,
     device: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
@@ -117,6 +118,7 @@ def soup(
         methods: Of best, uniform, greedy, lexicase, expected, cases.
         cases: What the cases are: groups, weights, ...; one column a validation sample.
         recalibrate: Batches that batch norm is recalibrated on in a mixture; 0: its statistics are averaged too.
+        augment: How those batches are augmented, as in `gradlex.train`: give what the checkpoints were trained with.
         device: Any torch device (default: the accelerator if there is one).
         seed: Of the batches of the recalibration.
         out: A file for the chosen mixture, as safetensors with its provenance.
@@ -134,7 +136,9 @@ def soup(
         copy.deepcopy(own),
         validation=_samples(validation),
         test=None if test is None else _samples(test),
-        train=None if train is None else _samples(train),
+        train=_samples(validation if train is None else train).with_augment(
+            None if augment is None else as_augmentation(augment)
+        ),
         task=Classification() if task is None else checked_task(task),
         methods=methods,
         cases=cases,
@@ -151,7 +155,7 @@ def mix(
     *,
     validation: Samples,
     test: Samples | None,
-    train: Samples | None,
+    train: Samples,
     task: Task,
     methods: Sequence[str],
     cases: Cases | None,
@@ -200,13 +204,13 @@ class _Kitchen:
         task: Task,
         validation: Samples,
         test: Samples | None,
-        train: Samples | None,
+        train: Samples,
         recipe: Recipe,
         device: torch.device,
         recalibrate: int,
     ) -> None:
         self._checkpoints, self._recalibrate, self._task = checkpoints, recalibrate, task
-        parts = [part.to(device) for part in (validation, train or validation, *([test] if test else []))]
+        parts = [part.to(device) for part in (validation, train, *([test] if test else []))]
         if not takes_channels_last(model.to(device), parts[0].clean(np.arange(1))[0]):
             parts = [part.contiguous() for part in parts]
         self._validation, self._train = parts[0], parts[1]
