@@ -267,6 +267,8 @@ def test_samples_are_counted_as_they_are_trained_on(parts, images, tiny_cnn):
     for steps, expected in ((None, 300), (2, 2 * 8 * 3 + 2 * 8 * 3 * 3)):
         seen.clear()
         run = gradlex.train(tiny_cnn(), images, base.replace(steps_per_generation=steps), augment=note)
+        tried = seen.pop(0)  # before the run
+        assert tried == 8
         assert sum(seen) == run.result["samples_trained"] == expected
         if steps:
             assert seen == [8] * (2 * 3 + 2 * 3 * 3)

@@ -36,6 +36,12 @@ class SpySamples:
         self.asked.append(indices.copy())
         return self.inner.clean(indices)
 
+    def clean_batches(self, batches):
+        return map(self.clean, batches)
+
+    def augmented_batches(self, batches, rngs):
+        return map(self.augmented, batches, rngs)
+
     def augmented(self, indices, rng):
         self.trained.append(indices.copy())
         self.states.append({k: v.detach().clone() for k, v in self.model.state_dict().items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,16 @@ class ArraySamples:
             drawn = told[1:].to(batch.device) if len(numbers) else None
             batch, targets = augmented_alike(self._augment, batch, targets, rng, drawn)
         return self._normalized(batch), targets
+
+    def clean_batches(self, batches: Sequence[npt.NDArray[np.intp]]) -> Iterator[tuple[Any, Tensor]]:
+        """The same, batch by batch."""
+        return map(self.clean, batches)
+
+    def augmented_batches(
+        self, batches: Sequence[npt.NDArray[np.intp]], rngs: Sequence[np.random.Generator]
+    ) -> Iterator[tuple[Any, Tensor]]:
+        """The same, batch by batch."""
+        return map(self.augmented, batches, rngs)
 
     def with_augment(self, augment: Augmentation | None) -> ArraySamples:
         """The same samples, not copied, with another augmentation."""

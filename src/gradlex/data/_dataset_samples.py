@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset, default_collate
 from gradlex.data._arrays import escaped
 from gradlex.data._augment import Augmentation, augmented_alike, global_generators, seed_generators
 from gradlex.data._inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric_targets
+from gradlex.data._loaders import Loaders, Request
 from gradlex.data._transfer import sent
 from gradlex.errors import InputError
 
@@ -28,6 +30,7 @@ class DatasetSamples:
     A transform draws from the global generators of random, NumPy and torch. They are seeded for each batch from the
     derived stream, in the clean view for each sample by its number, so that a case is always the same, and put back
     afterwards. `collate` makes a batch of samples; `clean_collate` those of the clean view, if they need another.
+    `loader_workers` are processes that read batches ahead.
     """
 
     targets = None
@@ -41,10 +44,13 @@ class DatasetSamples:
         collate: Collate = default_collate,
         clean_collate: Collate | None = None,
         augment: Augmentation | None = None,
+        loader_workers: int = 0,
     ) -> None:
         self._training, self._clean = dataset, clean_view if clean_view is not None else dataset
         self._collate, self._clean_collate = collate, clean_collate or collate
         self._augment = augment
+        self._read = _Views(self._training, self._collate, self._clean, self._clean_collate)
+        self._loaders = Loaders(self._read, loader_workers)
         self._check: Callable[[Inputs, Tensor], None] | None = None
         self._device: torch.device | None = None
         self.channels_last = True
@@ -59,16 +65,30 @@ class DatasetSamples:
 
     def clean(self, indices: npt.NDArray[np.intp]) -> tuple[Any, Tensor]:
         """The clean view's samples."""
-        with global_generators((0, 0, 0)):
-            batch = _batch([_alone(self._clean, int(i), 0) for i in indices], indices, self._clean_collate)
-        return self._given_out(batch, indices)
+        return self._given_out(self._read(Request(indices, None)), indices)
 
     def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Any, Tensor]:
         """The dataset's own transformed samples, then the batch augmentation."""
-        with global_generators(rng.integers(0, 2**32, 3).tolist()):
-            batch = _batch([self._training[int(i)] for i in indices], indices, self._collate)
-        inputs, targets = self._given_out(batch, indices)
-        return augmented_alike(self._augment, inputs, targets, rng) if self._augment else (inputs, targets)
+        batch = self._read(Request(indices, _seeds(rng)))
+        return self._augmented(self._given_out(batch, indices), rng)
+
+    def clean_batches(self, batches: Sequence[npt.NDArray[np.intp]]) -> Iterator[tuple[Any, Tensor]]:
+        """The same, batch by batch, read ahead."""
+        requests = [Request(indices, None) for indices in batches]
+        for indices, batch in zip(batches, self._loaders.batches(requests), strict=True):
+            yield self._given_out(batch, indices)
+
+    def augmented_batches(
+        self, batches: Sequence[npt.NDArray[np.intp]], rngs: Sequence[np.random.Generator]
+    ) -> Iterator[tuple[Any, Tensor]]:
+        """The same, batch by batch, read ahead: what transforms draw from is known before the first is read."""
+        requests = [Request(indices, _seeds(rng)) for indices, rng in zip(batches, rngs, strict=True)]
+        read = self._loaders.batches(requests)
+        for indices, rng, batch in zip(batches, rngs, read, strict=True):
+            yield self._augmented(self._given_out(batch, indices), rng)
+
+    def _augmented(self, batch: tuple[Any, Tensor], rng: np.random.Generator) -> tuple[Any, Tensor]:
+        return augmented_alike(self._augment, *batch, rng) if self._augment else batch
 
     def to(self, device: torch.device) -> DatasetSamples:
         """The same samples, given out on this device."""
@@ -124,6 +144,28 @@ class DatasetSamples:
                 numbers = ", ".join(map(str, indices[:8])) + (", ..." if len(indices) > 8 else "")
                 raise InputError(f"in a batch of the samples {numbers}: {error}") from error
         return map_inputs(lambda leaf: sent(leaf, self._device), inputs), sent(targets, self._device)
+
+
+def _seeds(rng: np.random.Generator) -> tuple[int, ...]:
+    return tuple(rng.integers(0, 2**32, 3).tolist())
+
+
+@dataclass(frozen=True)
+class _Views:
+    """Reads batches on the host, in whichever process."""
+
+    training: Dataset[Any]
+    collate: Collate
+    clean: Dataset[Any]
+    clean_collate: Collate
+
+    def __call__(self, request: Request) -> tuple[Any, Tensor]:
+        indices, seeds = request
+        with global_generators(seeds or (0, 0, 0)):
+            if seeds is None:
+                samples = [_alone(self.clean, int(i), 0) for i in indices]
+                return _batch(samples, indices, self.clean_collate)
+            return _batch([self.training[int(i)] for i in indices], indices, self.collate)
 
 
 def _batch(samples: list[Any], indices: npt.NDArray[np.intp], collate: Collate) -> tuple[Any, Tensor]:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -58,6 +58,16 @@ class Samples(Protocol):
         """Inputs and targets for one gradient step."""
         ...
 
+    def clean_batches(self, batches: Sequence[npt.NDArray[np.intp]]) -> Iterator[tuple[Any, Tensor]]:
+        """`clean` of several batches in order, perhaps read ahead."""
+        ...
+
+    def augmented_batches(
+        self, batches: Sequence[npt.NDArray[np.intp]], rngs: Sequence[np.random.Generator]
+    ) -> Iterator[tuple[Any, Tensor]]:
+        """`augmented` of several batches in order, each with its stream, perhaps read ahead."""
+        ...
+
     def to(self, device: torch.device) -> Samples:
         """The same samples, given out on this device."""
         ...
@@ -82,6 +92,7 @@ def make_samples(
     augment: Augmentation | None = None,
     normalization: Normalization | Literal["own"] | None = "own",
     learns_from: Callable[[int], npt.NDArray[np.intp]] | None = None,
+    loader_workers: int = 0,
 ) -> tuple[Samples, Normalization | None]:
     """Samples from (x, y), a Dataset or a DataLoader, and what they are normalized by where they are bytes.
 
@@ -92,6 +103,7 @@ def make_samples(
         normalization: For test samples, what the training samples are normalized by, None if by nothing.
             By default bytes are normalized by their own statistics.
         learns_from: Which of so many samples those statistics are taken from (default: all).
+        loader_workers: Processes that read a Dataset's batches ahead.
 
     Raises:
         InputError: What was given cannot be drawn from, or differs from the training samples in being bytes.
@@ -101,6 +113,10 @@ def make_samples(
     if isinstance(data, tuple | list):
         if clean is not None:
             raise InputError("a clean view belongs to a Dataset with transforms; arrays are clean already.")
+        if loader_workers:
+            raise InputError(
+                f"loader_workers read a Dataset; arrays lie in memory already, got {loader_workers}: leave it out."
+            )
         return _from_arrays(data, augment, normalization, learns_from)
     dataset, collate = _dataset(data)
     if isinstance(clean, tuple | list):
@@ -113,6 +129,7 @@ def make_samples(
         collate=collate or default_collate,
         clean_collate=clean_collate,
         augment=augment,
+        loader_workers=loader_workers,
     )
     _warn_of_randomness(
         samples, type(dataset).__name__, type(dataset if clean is None else clean_view).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,16 @@ class Subset:
     def augmented(self, indices: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Any, Tensor]:
         """Inputs and targets for one gradient step."""
         return self.samples.augmented(self.indices[indices], rng)
+
+    def clean_batches(self, batches: Sequence[npt.NDArray[np.intp]]) -> Iterator[tuple[Any, Tensor]]:
+        """The same, batch by batch."""
+        return self.samples.clean_batches([self.indices[indices] for indices in batches])
+
+    def augmented_batches(
+        self, batches: Sequence[npt.NDArray[np.intp]], rngs: Sequence[np.random.Generator]
+    ) -> Iterator[tuple[Any, Tensor]]:
+        """The same, batch by batch."""
+        return self.samples.augmented_batches([self.indices[indices] for indices in batches], rngs)
 
     def to(self, device: torch.device) -> Subset:
         """The same samples, given out on this device."""

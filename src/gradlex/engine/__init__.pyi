@@ -1,4 +1,5 @@
 from ._context import seeded as seeded
+from ._context import settings as settings
 from ._data_parallel import DataParallel as DataParallel
 from ._distributed import DistributedTeam as DistributedTeam
 from ._distributed import check_even as check_even

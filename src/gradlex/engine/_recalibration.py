@@ -50,8 +50,9 @@ def recalibrated(worker: Worker, state: State, count: int, generation: int, inde
         torch.no_grad(),
         _means_of_batches(layers.values()),
     ):
-        for indices in batches(drawn, size):
-            worker.call(model, samples.augmented(indices, rng)[0])
+        numbers = list(batches(drawn, size))
+        for inputs, _ in samples.augmented_batches(numbers, [rng] * len(numbers)):
+            worker.call(model, inputs)
     statistics, found = statistics_of(layers), capture(model)
     return {name: found[name].clone().to(t.device) if name in statistics else t for name, t in state.items()}
 

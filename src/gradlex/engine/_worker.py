@@ -275,9 +275,10 @@ class Worker:
         samples = self.samples
         if setting.augment is not None:
             samples = samples.with_augment(parse_augment(setting.augment))
-        for indices in batches(subset, self.recipe.require("batch_size")):
+        numbers = list(batches(subset, self.recipe.require("batch_size")))
+        drawn = samples.augmented_batches(numbers, [rng] * len(numbers))
+        for indices, (inputs, targets) in zip(numbers, drawn, strict=True):
             self._watch()
-            inputs, targets = samples.augmented(indices, rng)
             size = len(indices)
             yield (
                 self.parallel.part(inputs, targets, size) if self.parallel else Batch(inputs, targets, size)
@@ -288,16 +289,16 @@ class Worker:
         if self.recipe.cases != "augmented":
             yield from self._clean(self.cases, cases)
             return
-        for start in range(0, len(cases), EVALUATION_BATCH):
+        numbers = _evaluated(cases)
+        rngs = [stream(self.recipe.seed, "case_augmentation", generation, int(batch[0])) for batch in numbers]
+        for batch in self.cases.augmented_batches(numbers, rngs):
             self._watch()
-            batch = cases[start : start + EVALUATION_BATCH]
-            rng = stream(self.recipe.seed, "case_augmentation", generation, int(batch[0]))
-            yield self.cases.augmented(batch, rng)
+            yield batch
 
     def _clean(self, samples: Samples, indices: Indices) -> Iterator[tuple[Any, Any]]:
-        for start in range(0, len(indices), EVALUATION_BATCH):
+        for batch in samples.clean_batches(_evaluated(indices)):
             self._watch()
-            yield samples.clean(indices[start : start + EVALUATION_BATCH])
+            yield batch
 
     def loss(self, outputs: Any, targets: Any) -> Tensor:
         """The task's, also of mixed targets."""
@@ -314,6 +315,11 @@ class Worker:
         member = self.parallel.rank if self.parallel else 0
         place = index + member * self.recipe.require("population")
         return torch_seed(self.recipe.seed, "dropout", generation, place)
+
+
+def _evaluated(indices: Indices) -> list[Indices]:
+    """The batches in which these are evaluated."""
+    return [indices[start : start + EVALUATION_BATCH] for start in range(0, len(indices), EVALUATION_BATCH)]
 
 
 def _watched(

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -86,8 +87,12 @@ def _all_targets(samples: Samples) -> Iterator[Any]:
     if samples.targets is not None:
         yield samples.targets
         return
-    for start in range(0, len(samples), _READ):
-        yield samples.clean(np.arange(start, min(start + _READ, len(samples))))[1]
+    for _, targets in samples.clean_batches(_blocks(samples)):
+        yield targets
+
+
+def _blocks(samples: Samples) -> list[npt.NDArray[np.intp]]:
+    return [np.arange(start, min(start + _READ, len(samples))) for start in range(0, len(samples), _READ)]
 
 
 def check_takes(
@@ -211,8 +216,7 @@ def _check_metrics(
     sane = []
 
     def answers() -> Iterator[tuple[Any, Any]]:
-        for at in range(0, len(samples), _READ):
-            batch = samples.clean(np.arange(at, min(at + _READ, len(samples))))
+        for batch in samples.clean_batches(_blocks(samples)):
             inputs, targets = tree_map(lambda tensor: tensor.to(device), batch)
             outputs = call(model, inputs, output)
             sane.append(all(bool(torch.isfinite(leaf).all()) for leaf in tree_leaves(outputs)))

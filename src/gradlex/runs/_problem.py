@@ -30,7 +30,7 @@ from gradlex.data import (
     validation_numbers,
     validation_samples,
 )
-from gradlex.engine import Folding, PopulationEngine, Team, Worker, check_stacked, seeded
+from gradlex.engine import Folding, PopulationEngine, Team, Worker, check_stacked, seeded, settings
 from gradlex.errors import InputError, refusing_as
 from gradlex.evolve import Engine
 from gradlex.models import without_weights
@@ -241,7 +241,7 @@ def _augmentation(source: Source, recipe: Recipe, samples: Samples) -> Augmentat
 def _try_augmentation(samples: Samples, recipe: Recipe, device: torch.device) -> None:
     """Refuse an augmentation of the user's that fails on a batch of the first samples."""
     if device.type == "cpu":  # samples still lie on the host, and a function may be for another device alone
-        with refusing_as("the augmentation"):
+        with refusing_as("the augmentation"), settings(recipe), seeded(0, device):
             first = np.arange(min(recipe.require("batch_size"), len(samples)))
             samples.augmented(first, stream(recipe.seed, "augmentation"))
 

@@ -189,6 +189,7 @@ class Given:
     cases: Cases | None = None
     test_groups: Any = None
     output: Output | None = None
+    loader_workers: int = 0
 
     def marked(self, recipe: Recipe) -> Recipe:
         """The recipe with what is passed in as an object marked as given; refused where it names something else."""
@@ -243,9 +244,16 @@ class Given:
             clean=self.clean,
             augment=self.augment,
             learns_from=functools.partial(learnt_from, recipe) if recipe.validation_fraction else None,
+            loader_workers=self.loader_workers,
         )
         test, validation = (
-            None if part is None else make_samples(part, normalization=normalization)[0]
+            None
+            if part is None
+            else make_samples(
+                part,
+                normalization=normalization,
+                loader_workers=0 if isinstance(part, tuple | list) else self.loader_workers,
+            )[0]
             for part in (self.test, self.validation)
         )
         parts = (self.data, self.test, *(() if self.validation is None else (self.validation,)))

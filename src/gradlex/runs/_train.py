@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge
 from torch import nn
 
+from gradlex._checks import check
 from gradlex.callbacks import Callback, Progress, interactive
 from gradlex.data import Augmentation, Output
 from gradlex.engine import PopulationEngine
@@ -39,6 +41,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     workers: int | Literal["auto"] = 1,
+    loader_workers: int = 0,
     device: str | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int = 1,
@@ -73,6 +76,8 @@ def train(
         workers: Processes that train candidates at the same time. More than one needs a script with an
             `if __name__ == "__main__"` guard. They share the CPUs where the recipe leaves `threads` open; with threads
             that are named, their number changes no bit.
+        loader_workers: Processes, for each worker, that read the batches of a slow Dataset ahead (default: none).
+            Their number changes no bit. They read with one thread each.
         device: Any torch device (default: the accelerator if there is one).
         evaluate_every: Generations between two evaluations on the test samples (default: about 20 a run).
         checkpoint_every: Generations between two checkpoints.
@@ -87,6 +92,7 @@ def train(
         InputError: A value was refused; nothing was written.
         RunError: The run failed after it had started; its last checkpoint is kept.
     """
+    check("loader_workers", Annotated[int, Ge(0)], loader_workers)
     execution = Execution(
         workers="auto"
         if workers == 1 and launched()
@@ -108,6 +114,7 @@ def train(
             augment=augment,
             own_task=task,
             cases=cases,
+            loader_workers=loader_workers,
             test_groups=test_groups,
             output=output,
         ),
