@@ -4,13 +4,13 @@ Every setting is a run on random images with resnet20, one thread a process. Sec
 between two records, medians without the first; bytes are what the processes sent each other over loopback meanwhile, in
 a network namespace of their own (needs root; else they are left out). Fitted by least squares over all settings:
 
-    seconds = compute / workers + per candidate x candidates / workers + per evaluation x evaluations / workers
-              + per byte x bytes
+    seconds = compute / workers + per evaluation x evaluations / workers + per byte x bytes
 
-A generation is one pass over the samples whatever p is, so that `compute` does not depend on it; `per candidate` is
-what copying the parent, an optimizer of its own and its sketch take. With `--clock cpu` seconds are the leading
-process's CPU seconds: what it takes on a core of its own, without waiting for others. Use it on a busy machine, or one
-with fewer cores than workers.
+A generation is one pass over the samples whatever p is, so that `compute` does not depend on it. Networks that have
+learnt nothing are told apart by the first cases, so that evaluations grow with p here, and what every candidate takes
+(a copy of the parent, an optimizer) counts as a part of them. With `--clock cpu` seconds are the leading process's CPU
+seconds: what it takes on a core of its own, without waiting for others. Use it on a busy machine, or one with fewer
+cores than workers.
 
     python benchmarks/scaling.py [--populations 1 2 4 8 16] [--workers 1 2 4] [--clock cpu]
 """
@@ -150,20 +150,14 @@ def _sent() -> int:
 
 
 def fit(rows: list[Row]) -> None:
-    columns = np.array(
-        [
-            [1 / row.workers, row.population / row.workers, row.evaluations / row.workers, row.sent]
-            for row in rows
-        ]
-    )
+    columns = np.array([[1 / row.workers, row.evaluations / row.workers, row.sent] for row in rows])
     seconds = np.array([row.seconds for row in rows])
     scale = np.where(columns.max(axis=0) > 0, columns.max(axis=0), 1.0)
     found = np.linalg.lstsq(columns / scale, seconds, rcond=None)[0] / scale
     missed = columns @ found - seconds
     print(
-        f"compute {found[0]:.3f} s, a candidate {1e3 * found[1]:.1f} ms, an evaluation {1e6 * found[2]:.1f} us, "
-        f"a megabyte {1e9 * found[3]:.1f} ms; the model misses by {np.sqrt(np.mean(missed**2)):.3f} s "
-        "(root mean square)"
+        f"compute {found[0]:.3f} s, an evaluation {1e3 * found[1]:.2f} ms, a megabyte {1e9 * found[2]:.1f} ms; "
+        f"the model misses by {np.sqrt(np.mean(missed**2)):.3f} s (root mean square)"
     )
 
 

@@ -105,7 +105,7 @@ def train_stacked(
     with failing_as(f"the candidates {list(indices)} of generation {generation}"):
         worker.put(moved(copy(parent.state), device))
         worker.training_mode()
-        state = _stacked(worker.model, count)
+        state: dict[str, Tensor] = dict(_stacked(worker.model, count))
         optimizer = _optimizer(worker, parent, state, lr)
         setting = settings_of(recipe, parent)
         streams = [worker.augmented(subsets[index], generation, index, setting[index]) for index in indices]
@@ -119,9 +119,11 @@ def train_stacked(
                     losses, buffers = _gradients(worker, state, [step[place] for place in places], at)
                     total = torch.zeros(count, dtype=losses.dtype, device=device) if total is None else total
                     total[at] += losses * size
-                    with torch.no_grad():
-                        for name, values in buffers.items():
-                            state[name][at] = values
+                    if isinstance(at, slice):
+                        state |= buffers
+                        continue
+                    for name, values in buffers.items():
+                        state[name][at] = values
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
         assert total is not None
