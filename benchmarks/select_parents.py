@@ -1,9 +1,10 @@
 """How fast `gradlex.selection.select_parents` is, as ratios measured in one run, and how much memory it needs.
 
-Against the packages `lexicase` (its NumPy form), `deap` and `tpot`: 1,000 parents, every parent by its own order of
-cases. The loops of DEAP and TPOT would take hours, so they select a few parents and the time is scaled; their cost is
-the same for each. Times are CPU seconds of this process, which other load on the machine disturbs little. Install with
-`pip install gradlex[benchmarks]`, and `pip install --no-deps tpot`, of which one file is used.
+Against the packages `lexicase` (its NumPy form), `deap`, `tpot` and `fomo`: 1,000 parents, each by its own order
+of cases. The loops of the last three would take hours, so they select a few parents and the time is scaled; their cost
+is the same for each. fomo has epsilon-lexicase alone, whose pools shrink sooner or later than those of lexicase. Times
+are CPU seconds of this process; load on the machine raises them, so that ratios are taken side by side. Install with
+`pip install gradlex[benchmarks] pyfomo` and `pip install --no-deps tpot`, of which one file is used.
 
     python benchmarks/select_parents.py
     python benchmarks/select_parents.py --shapes 1000x200
@@ -12,7 +13,9 @@ the same for each. Times are CPU seconds of this process, which other load on th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
+import io
 import multiprocessing
 import statistics
 import time
@@ -91,27 +94,43 @@ def tpot_package(table: np.ndarray, parents: int) -> float | None:
     return seconds(lambda seed: own.lexicase_selection(-table, parents, rng=seed), 1) * PARENTS / parents
 
 
+def fomo_package(table: np.ndarray, parents: int) -> float | None:
+    """The same for fomo's loop, with the columns as its groups."""
+    if importlib.util.find_spec("fomo") is None:
+        return None
+    from fomo import algorithm  # noqa: PLC0415
+    from pymoo.core.population import Population  # noqa: PLC0415
+
+    population = Population.new(fng=table, fn=table.mean(axis=1))
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its name
+        return seconds(lambda seed: [algorithm.get_parent(population) for _ in range(parents)], 1) * (
+            PARENTS / parents
+        )
+
+
 def speed(shapes: list[tuple[int, int]]) -> None:
     print(f"{PARENTS:,} parents, CPU seconds, and how many times faster gradlex is")
     print(
         f"{'table':20}{'shape':>14}{'gradlex':>10}{'lexicase':>10}{'x':>7}{'deap *':>10}{'x':>8}{'tpot *':>10}{'x':>8}"
+        f"{'fomo *':>10}{'x':>8}"
     )
     for shape in shapes:
         for name in TABLES:
             table = table_of(name, shape)
-            mine = ours(table)
+            mine = ours(table)  # just before the others, so that they meet the same load
             few = 1 if table.size > 1e6 or "2 %" in name else 5
             others = [
-                lexicase_package(table, PARENTS if table.size < 1e6 else 100),
+                lexicase_package(table, 100),
                 deap_package(table, few),
                 tpot_package(table, few),
+                fomo_package(table, few),
             ]
             line = "".join(
                 f"{other:>10.3g}{other / mine:>{width}.0f}" if other is not None else " " * (10 + width)
-                for other, width in zip(others, (7, 8, 8), strict=True)
+                for other, width in zip(others, (7, 8, 8, 8), strict=True)
             )
             print(f"{name:20}{shape[0]:>7,} x{shape[1]:>5,}{mine:>10.4f}{line}", flush=True)
-    print("* scaled from 1 to 5 parents; lexicase from 100 on the large tables\n")
+    print("* scaled from 1 to 5 parents; lexicase from 100\n")
 
 
 def _peak(name: str, dtype: str, answer: multiprocessing.Queue[tuple[float, float]]) -> None:

@@ -225,6 +225,7 @@ def test_a_command_line_runs_or_is_refused(inputs, forks, tmp_path):
     @given(line=lines())
     @example(line=({}, {"workers": 10**6}, []))
     @example(line=({"width": 1e9}, {}, []))
+    @example(line=({"selection": "tournament", "selection_options": {"tournament_size": "m"}}, {}, []))
     def check(line):
         fields, how, odd = line
         words = [*as_words(fields, how), *odd]

@@ -214,8 +214,9 @@ def _method(recipe: Recipe) -> Recipe:
 
 def _selection_options(recipe: Recipe, task: Task) -> Recipe:
     """The options that are given, and the defaults of the others."""
-    given = dict(recipe.selection_options)
-    options: dict[str, Any] = {**find(recipe.method).options, **given}
+    given, method = dict(recipe.selection_options), find(recipe.method)
+    method.check(given)
+    options: dict[str, Any] = {**method.options, **given}
     if options.get("on_all_fail") == "random" and task.graded:
         if given.get("on_all_fail") == "random":
             raise InputError("on_all_fail 'random' needs 0/1 errors: with graded ones no case is failed.")

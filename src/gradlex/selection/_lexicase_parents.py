@@ -80,7 +80,7 @@ class _Filters:
 
         It takes a look at the whole table, which pays where it is small or many errors have been looked up.
         """
-        pays = self.table.size <= 1 << 17 or self.looked_up > self.table.size // 8
+        pays = self.table.size <= 1 << 19 or self.looked_up > self.table.size // 8
         return self.ends or (pays and self._two_levels)
 
     @cached_property
