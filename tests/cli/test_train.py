@@ -269,3 +269,31 @@ def test_a_run_that_fails_exits_with_one_and_one_sentence(quick, tmp_path, capsy
     assert printed.startswith("gradlex: every candidate of generation 0 diverged")
     assert "1e+30" in printed
     assert not (tmp_path / "run" / "result.json").exists()
+
+
+OWN = """
+import numpy as np
+
+def shift(batch, rng):
+    return batch.roll(int(rng.integers(1, 3)), dims=-1)
+"""
+
+
+def test_an_augmentation_of_ones_own_is_named_on_the_command_line(quick, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_augmentation.py").write_text(OWN)
+    base = [*quick, "--seed", "3", "--generations", "1"]
+    for name, augment in (
+        ("plain", "none"),
+        ("own", "own_augmentation:shift"),
+        ("again", "own_augmentation:shift"),
+    ):
+        main([*base, "--augment", augment, "--out", name])
+    assert (
+        json.loads((tmp_path / "own" / "recipe.json").read_text())["recipe"]["augment"]
+        == "own_augmentation:shift"
+    )
+    plain, own, again = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("plain", "own", "again")
+    )
+    assert own == again != plain
