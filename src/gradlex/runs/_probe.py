@@ -151,7 +151,7 @@ class _Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
 
 
 def _places(given: Any) -> set[int]:
-    return {leaf.untyped_storage().data_ptr() for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
+    return {leaf.untyped_storage()._cdata for leaf in tree_leaves(given) if isinstance(leaf, Tensor)}
 
 
 def _check_read(model: nn.Module, inputs: Any, outputs: Any, output: Output | None) -> None:
