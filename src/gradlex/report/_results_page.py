@@ -61,12 +61,20 @@ def results_page(root: Path, page: Path) -> str:
         "sizes.\n",
         *_claims(current, "The paper's claims"),
         *(section for evidence in current for section in _experiment(evidence, page, level=2)),
+        *_soups(root),
         *_missing(evidences),
         "## How it was made\n",
         provenance(current),
         *_earlier(earlier, page),
     ]
     return "\n".join(sections)
+
+
+def _soups(root: Path) -> list[str]:
+    """The tables that benchmarks/soup.py has written."""
+    found = [path.read_text(encoding="utf-8") for path in sorted(root.rglob("soup.md"))]
+    made = "Mixtures of fine-tuned checkpoints, made by `python benchmarks/soup.py --dataset cifar10.npz`.\n"
+    return ["## Soups\n", made, *found] if found else []
 
 
 def _is_earlier(evidence: Evidence) -> bool:
