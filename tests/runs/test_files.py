@@ -194,12 +194,19 @@ def test_the_stored_run_is_read_back_as_it_was(run):
 
 
 def test_a_metric_that_is_not_finite_is_null_in_files_and_nan_in_memory(images, small, tmp_path):
+    started = []
+
     class Odd(gradlex.tasks.Classification):
         def metrics(self, batches):
-            return {**super().metrics(batches), "loss": math.inf}
+            return super().metrics(batches) | ({"loss": math.inf} if started else {})
+
+    class Started(gradlex.Callback):  # what is not finite before that is refused
+        def on_start(self, run):
+            started.append(run)
 
     net = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
-    gradlex.train(net, images, small, test=images, task=Odd(), out=tmp_path / "run")
+    out = tmp_path / "run"
+    gradlex.train(net, images, small, test=images, task=Odd(), out=out, callbacks=[Started()])
     assert all(
         line["metrics"]["test"]["loss"] is None for line in lines(tmp_path / "run" / "evaluations.jsonl")
     )
