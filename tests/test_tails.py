@@ -31,6 +31,7 @@ EXPECTED = {
     ),
     "constant": ({"tail": "constant"}, [0.2] * 4),
     "constant, own": ({"tail": "constant", "tail_options": {"lr": 0.05}}, [0.05] * 4),
+    "constant, times 2": ({"tail": "constant", "tail_options": {"factor": 2}}, [0.4] * 4),
     "linear": ({"tail": "linear"}, [0.2, 0.2, 0.2, 0.1]),
     "linear, own": ({"tail": "linear", "tail_options": {"lr": 1.0, "hold": 0}}, [1.0, 0.75, 0.5, 0.25]),
     "cyclic": ({"tail": "cyclic", "tail_options": {"cycles": 2, "low": 0.5}}, [0.2, 0.15, 0.2, 0.15]),
@@ -77,7 +78,7 @@ def test_a_cycle_begins_at_the_top(tail, cycles, before):
     [
         ({"tail": "cosine"}, r"unknown tail 'cosine'"),
         ({"tail": "constnt"}, r"unknown tail 'constnt'.*Did you mean 'constant'"),
-        ({"tail": "constant", "tail_options": {"factor": 2}}, "tail 'constant' has no option 'factor'"),
+        ({"tail": "constant", "tail_options": {"hold": 1}}, "tail 'constant' has no option 'hold'"),
         ({"tail_options": {"lr": 0.1}}, r"tail 'continue' has no option 'lr': it takes factor"),
         ({"tail_options": {"factor": 0}}, "factor must be a number above 0, got 0"),
         ({"tail": "linear", "tail_options": {"hold": 1}}, "hold must be a number of at least 0 and below 1"),

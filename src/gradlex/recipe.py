@@ -114,7 +114,7 @@ class Recipe:
     tail: str = "continue"
     """Learning rate after the branch: continue (the schedule), constant, linear (held, then to 0), or cyclic."""
     tail_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the tail, as KEY=VALUE: factor=3 (continue), lr=0.05 (the others), hold=0.5, low=0.1 cycles=4."""
+    """Options of the tail, as KEY=VALUE: factor=3, lr=0.05 (not for continue), hold=0.5, low=0.1 cycles=4."""
     patience: Count | None = None
     """Stop after this many generations without a better primary metric on the validation part (default: never)."""
     keep: Literal["last", "best"] = "last"

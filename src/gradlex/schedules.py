@@ -189,14 +189,22 @@ def continued(place: float, now: float, start: float, *, factor: Rate = 1.0) -> 
     return factor * now
 
 
-def held(place: float, now: float, start: float, *, lr: Rate | None = None) -> float:
-    """One learning rate to the end (default: that of the branch), as in SWA (Izmailov et al. 2018)."""
-    return start if lr is None else lr
+def held(place: float, now: float, start: float, *, lr: Rate | None = None, factor: Rate = 1.0) -> float:
+    """One learning rate to the end (default: that of the branch) times a factor, as in SWA (Izmailov et al. 2018)."""
+    return factor * (start if lr is None else lr)
 
 
-def linear(place: float, now: float, start: float, *, lr: Rate | None = None, hold: Share = 0.5) -> float:
+def linear(
+    place: float,
+    now: float,
+    start: float,
+    *,
+    lr: Rate | None = None,
+    factor: Rate = 1.0,
+    hold: Share = 0.5,
+) -> float:
     """One learning rate for the share `hold` of the tail, then linearly to 0."""
-    top = held(place, now, start, lr=lr)
+    top = held(place, now, start, lr=lr, factor=factor)
     return top if place < hold else top * (1 - place) / (1 - hold)
 
 
@@ -206,11 +214,12 @@ def cyclic(
     start: float,
     *,
     lr: Rate | None = None,
+    factor: Rate = 1.0,
     low: Share = 0.1,
     cycles: Annotated[int, Ge(1)] = 4,
 ) -> float:
     """So many times linearly from `lr` to the share `low` of it, as in FGE and SWA (Izmailov et al. 2018)."""
-    top = held(place, now, start, lr=lr)
+    top = held(place, now, start, lr=lr, factor=factor)
     # Rounded: where a cycle begins, 0.29 x 100 is not quite 29.
     return top * (1 - (1 - low) * (round(place * cycles, 9) % 1))
 
