@@ -118,7 +118,7 @@ class Task(Classification):
             1,
             "gradlex: selection 'own_parts:selection' failed: ZeroDivisionError: selection\\x1b[31m",
         ),
-        ("Task", 1, "KeyError: "),
+        ("Task", 2, "KeyError: "),
     ],
 )
 def test_exceptions_of_ones_own_parts_never_drive_the_terminal(
