@@ -4,11 +4,18 @@ pip install 'gradlex[evotorch]'
 python examples/evotorch_classifier.py
 """
 
+import sys
+
 import torch
-from evotorch import Problem
-from evotorch.algorithms import GeneticAlgorithm
-from evotorch.operators import GaussianMutation, OnePointCrossOver
 from sklearn.datasets import load_wine
+
+try:
+    from evotorch import Problem
+    from evotorch.algorithms import GeneticAlgorithm
+    from evotorch.operators import GaussianMutation, OnePointCrossOver
+except ImportError:
+    print("skipped: this example needs evotorch: pip install 'gradlex[evotorch]'")
+    sys.exit()
 
 from gradlex.integrations.evotorch import LexicaseSelection
 

@@ -23,6 +23,7 @@ def test_the_branched_one_is_a_mean_of_several_from_three_quarters_on():
     assert Recipe.preset("branched").changed() == {
         "branch_at": 0.75,
         "tail": "constant",
+        "tail_options": {"factor": 7},
         "tail_mean": True,
         "promotion": "average",
     }
@@ -30,7 +31,12 @@ def test_the_branched_one_is_a_mean_of_several_from_three_quarters_on():
 
 def test_changes_go_before_the_presets_values():
     recipe = Recipe.preset("branched", promotion="winner", tail_mean=False, lr=0.2)
-    assert recipe.changed() == {"branch_at": 0.75, "tail": "constant", "lr": 0.2}
+    assert recipe.changed() == {
+        "branch_at": 0.75,
+        "tail": "constant",
+        "tail_options": {"factor": 7},
+        "lr": 0.2,
+    }
     with pytest.raises(InputError, match="branch_at must be a number"):
         Recipe.preset("branched", branch_at=2)
 

@@ -131,6 +131,8 @@ def shortened(words):
         ("cifar10", "digits" if name == "soup" else "mine.npz"),
         ("torchvision.models:resnet18", "mynets:net"),
         ("resnet18", "small-cnn" if name == "soup" else "resnet18"),
+        ("../dev16.npz", "mine.npz"),
+        ("networks:four_layers", "mynets:net"),
         ("resnet20", "small-cnn"),
         ("'timm:resnet18?pretrained'", "small-cnn"),
         ("conv1.*,bn1.*,layer*", "features.0.*"),
