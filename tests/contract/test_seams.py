@@ -81,7 +81,7 @@ def two_workers(tmp_path_factory):
         ]
         try:
             for process in started:
-                assert process.communicate(timeout=120)[1] == ""
+                assert process.communicate(timeout=300)[1] == ""
                 assert process.returncode == 0
         finally:
             for process in started:
