@@ -94,6 +94,7 @@ def test_the_list_says_what_is_done(table2):
     assert f"8 runs, 4 to do, in {root}" in done.stdout
 
 
+@pytest.mark.slow
 def test_compare_says_what_the_evidence_supports(tmp_path):
     methods = ("sgd", "sgd-matched-5e-4", "lexicase")
     words = ("--methods", *methods, "--seeds", "2", "--out", str(tmp_path / "root"))
@@ -223,6 +224,7 @@ def test_what_has_failed_is_still_known_when_the_rest_is_interrupted(tmp_path, m
     assert [run["failure"] for run in plan["runs"]] == ["number 0 diverged.", "number 1 diverged."]
 
 
+@pytest.mark.slow
 def test_two_equal_commands_share_the_runs_and_both_succeed(tmp_path):
     words = (
         "compare",

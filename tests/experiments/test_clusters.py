@@ -57,6 +57,7 @@ def run(root, on, **options):
     return jobs[0], listener, failures
 
 
+@pytest.mark.slow
 def test_slurms_debug_executor_gives_the_files_that_processes_give(tmp_path):
     pytest.importorskip("submitit")
     there, heard, failures = run(tmp_path / "slurm", "slurm", cluster="debug", logs=str(tmp_path / "logs"))

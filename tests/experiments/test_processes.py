@@ -152,6 +152,7 @@ def test_a_run_that_another_process_finishes_is_waited_for_and_not_done_again(tw
     assert listener.events == [("waiting", 0), ("elsewhere", 0)]
 
 
+@pytest.mark.slow
 def test_a_child_that_finds_its_folder_held_waits_as_well(tmp_path, monkeypatch):
     """Two commands start the same run at the same moment: neither sees the other's lock before it starts."""
     (job,) = jobs(tmp_path, QUICK)
@@ -211,6 +212,7 @@ def broken(num_classes, in_channels):
 """
 
 
+@pytest.mark.slow
 def test_what_a_process_that_breaks_down_has_printed_is_kept_until_the_run_is_done(tmp_path, monkeypatch):
     (tmp_path / "breaks_down.py").write_text(BREAKS)
     monkeypatch.syspath_prepend(tmp_path)
@@ -227,6 +229,7 @@ def test_what_a_process_that_breaks_down_has_printed_is_kept_until_the_run_is_do
     assert not log.exists()
 
 
+@pytest.mark.slow
 def test_a_comparison_needs_no_signal_pipe_or_module_that_windows_lacks(tmp_path):
     """windows.py: a comparison that is interrupted and continued, one whose run breaks down, and two workers."""
     done = subprocess.run(

@@ -100,6 +100,7 @@ class Forks:
     def end(self) -> None:
         assert self._server.stdin is not None
         assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps({"end": True}) + "\n")
         self._server.stdin.close()
         self._server.wait(timeout=60)
         self._server.stdout.close()
