@@ -141,16 +141,16 @@ def unescaped(latex):
 
 @examples(3)
 def test_every_file_of_a_report_is_sound_whatever_data_model_and_failures_are_called(
-    names, experiment, tmp_path
+    names, make_experiment, tmp_path
 ):
     numbers = itertools.count()
 
     @settings(max_examples=names, **QUIET)
     @given(ANY.filter(lambda name: name.strip("./ ") and "\0" not in name), ANY.filter(bool), ANY)
     def check(dataset, model, failure):
-        root = tmp_path / str(next(numbers))
         failures = {"compare-lexicase-seed1": failure or "it broke"}
-        plan = experiment(
+        plan = make_experiment(
+            tmp_path / str(next(numbers)),
             "compare",
             {"sgd": [60.0], "lexicase": [62.0, None]},
             dataset=dataset,
@@ -167,7 +167,6 @@ def test_every_file_of_a_report_is_sound_whatever_data_model_and_failures_are_ca
         assert " ".join(shown.split()) in " ".join(
             rendered(results_page(plan.root, tmp_path / "RESULTS.md")).split()
         )
-        plan.root.rename(root)
 
     check()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from gradlex.report import gather
+from gradlex.report import gather, write_report
 from gradlex.report._plots import Look, curves, finals, looks
 from gradlex.tasks import Measure
 
@@ -142,3 +143,10 @@ def test_runs_that_were_never_evaluated_on_the_way_are_drawn_by_their_end(eviden
     (ax,) = curves(ends).axes
     assert all(map(math.isfinite, ax.get_ylim()))
     assert ax.get_ylim()[1] > max(LEXICASE)
+
+
+def test_a_name_in_a_script_that_the_font_lacks_is_drawn_without_a_warning(experiment):
+    plan = experiment("compare", {"sgd": [60.0], "lexicase": [62.0]}, dataset="\ua9e1.npz", model="\u1780")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert {path.suffix for path in write_report(plan)} >= {".svg", ".png"}

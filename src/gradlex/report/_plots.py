@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +168,9 @@ def add_caption(figure: Figure, text: str) -> None:
 def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """Draw a figure and write it as PNG and as SVG."""
     written = []
-    with matplotlib.style.context(["default", _STYLE]):
+    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; the tables beside the plot have it as text.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font", category=UserWarning)
         figure = draw()
         for kind, metadata in _METADATA.items():
             content = io.BytesIO()
