@@ -157,6 +157,9 @@ def tasted(of: Parts, test: tuple[torch.Tensor, torch.Tensor], paths: list[Path]
 def table(results: list[dict[str, Any]]) -> str:
     """Means over the repeats, in per cent, with the smallest and largest accuracy."""
     lines = [
+        "Mixtures of fine-tuned checkpoints: `python benchmarks/soup.py --dataset cifar10.npz --networks networks "
+        "--out results/soup`.",
+        "",
         f"Repeats: {len(results)}. {VALIDATION:,} validation images choose, all test images report. In per cent.",
         "",
     ]

@@ -25,7 +25,6 @@ Name = Literal["table1", "table2", "table3", "table4", "figure2"]
 _SHARED = ("train_size", "batch_size", "lr", "weight_decay", "augment", "width", "precision", "threads")
 _GRID = ("methods", "populations", "momenta", "seeds", "generations", *_SHARED, "recipe")
 _EXECUTION = ("jobs", "on", "on_options", "evaluations", "device", "data_dir")
-_WORDS = ("method", "dataset", "model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +277,7 @@ def _run(experiment: Experiment, carried: Carried) -> None:
 
 
 def _print_runs(runs: Sequence[tuple[Cell, str]], root: Path) -> None:
-    """Print a line a run; what all runs have in common is said once, so that the lines are short."""
+    """Print one line per run; what all runs have in common is printed once, above."""
     from rich import box
     from rich.table import Table
 
@@ -295,7 +294,11 @@ def _print_runs(runs: Sequence[tuple[Cell, str]], root: Path) -> None:
     table.add_column("run", justify="right")
     for name in lines[0]:
         if name not in common:
-            table.add_column(name, justify="left" if name in _WORDS else "right", no_wrap=name == "method")
+            table.add_column(
+                name,
+                justify="left" if name in ("method", "dataset", "model") else "right",
+                no_wrap=name == "method",
+            )
     table.add_column("state", no_wrap=True)
     for number, (line, (_, state)) in enumerate(zip(lines, runs, strict=True), start=1):
         table.add_row(str(number), *(value for name, value in line.items() if name not in common), state)

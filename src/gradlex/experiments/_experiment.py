@@ -157,7 +157,7 @@ def _layers(
     if experiment.name != FIGURE2:
         return ()
     source, execution = Named(data_dir=resources.data_dir), Execution(workers=1)
-    problem = make_problem(source, source.marked(jobs[0].recipe), execution=execution, device=device)
+    problem = make_problem(source, jobs[0].recipe, execution=execution, device=device)
     layers = choose_layers(problem, experiment.layers)
     _record(jobs, layers, resources)
     return layers

@@ -73,8 +73,7 @@ def results_page(root: Path, page: Path) -> str:
 def _soups(root: Path) -> list[str]:
     """The tables that benchmarks/soup.py has written."""
     found = [path.read_text(encoding="utf-8") for path in sorted(root.rglob("soup.md"))]
-    made = "Mixtures of fine-tuned checkpoints, made by `python benchmarks/soup.py --dataset cifar10.npz`.\n"
-    return ["## Soups\n", made, *found] if found else []
+    return ["## Soups\n", *found] if found else []
 
 
 def _is_earlier(evidence: Evidence) -> bool:

@@ -350,7 +350,7 @@ class Resolver:
     def resolve(self, recipe: Recipe) -> Resolved:
         """The recipe with nothing left open; what no run can do is refused."""
         source = Named(data_dir=self._data_dir, download=self._download)
-        asked = recipe
+        recipe = asked = source.marked(recipe)
         known = source.task(recipe)
         if known is not None:
             recipe = resolve_method(recipe, known)
