@@ -169,6 +169,15 @@ def test_options_of_a_promotion_and_an_outer_step_reach_only_the_methods_that_ta
         resolve_method(cell.recipe, make_task("classification", cell.recipe.task_options))
 
 
+def test_what_tells_candidates_apart_reaches_only_the_populations():
+    given = {"parts": "all", "vary": {"augment": ["flip", "crop2,flip"]}}
+    methods = ("sgd", "swa", "branched-average", "branched-random")
+    cells = comparison("digits", "mlp").changed(methods=methods, recipe=given, seeds=1).cells()
+    found = {cell.method: (cell.recipe.parts, cell.recipe.vary) for cell in cells}
+    assert found["sgd"] == found["swa"] == ("disjoint", {})
+    assert found["branched-average"] == found["branched-random"] == ("all", given["vary"])
+
+
 def test_graded_errors_reach_only_the_methods_that_ask_a_selection():
     grid = comparison("digits", "small-cnn")
     grid = dataclasses.replace(grid, seeds=1, shared=grid.shared.replace(task_options={"case_error": "loss"}))

@@ -64,7 +64,7 @@ class Method:
         own = {"promotion_cases"} if self.changes.get("promotion") == "expected" else set[str]()
         own |= {"outer_nesterov"} if "outer_momentum" in self.changes else set()
         own |= {"branch_at", "tail", "tail_options", "tail_mean"} if "branch_at" in self.changes else set()
-        own |= {"vary"} if "vary" in self.changes else set()
+        own |= {"parts", "vary"} if not self.is_sgd else set()
         own |= {"cases", "held_out"} if self.evaluates_cases else set()
         return frozenset(own)
 
