@@ -154,6 +154,7 @@ def shortened(words):
     return [name, *rest]
 
 
+@pytest.mark.slow  # .ci/run calls it
 @pytest.mark.filterwarnings("ignore")  # of other libraries, which a page may use
 @pytest.mark.parametrize("page", CODE, ids=name_of)
 def test_the_code_and_commands_of_a_page_run_from_top_to_bottom(page, desk, tmp_path, monkeypatch, capsys):

@@ -108,6 +108,7 @@ def make_experiment() -> Callable[..., Plan]:
             changes = dict(word.split("=") for word in told)
             population = int(changes.get("population", 4))
             is_sgd = METHODS[method].is_sgd
+            once = method == "sgd" or METHODS[method].equal
             named = {key: value for key, value in changes.items() if key in ("dataset", "model")}
             given = {
                 name: value for name, value in shared.items() if name != "selection_options" or not is_sgd
@@ -115,7 +116,7 @@ def make_experiment() -> Callable[..., Plan]:
             recipe = BASE.replace(
                 **{
                     **METHODS[method].changes,
-                    "generations": epochs if method == "sgd" else epochs * (population + 1),
+                    "generations": epochs * (1 if once else population + 1),
                     "population": 1 if is_sgd else population,
                     "momentum": "inherit" if is_sgd else changes.get("momentum", "reset"),
                     **given,

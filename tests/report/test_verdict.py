@@ -142,5 +142,31 @@ def test_without_a_common_seed_nothing_is_compared(judged):
 
 
 def test_without_lexicase_or_without_sgd_the_verdict_says_so(judged, experiment):
-    assert "No lexicase run is finished" in judged({"sgd": SGD, "random": CLOSE})
+    assert "No lexicase run is finished" in judged({"sgd": SGD, "lexicase": [None, None, None]})
     assert "there is nothing to compare lexicase with" in judged({"lexicase": CLOSE}, name="table2")
+
+
+def test_another_method_than_lexicase_is_judged_where_it_is_the_only_one(judged):
+    text = judged({"sgd": SGD, "random": CLOSE})
+    assert (
+        "Random, which trains on 5 times the samples of SGD, is not significantly different from SGD" in text
+    )
+    assert "lexicase" not in text
+
+
+def test_plain_sgd_is_the_baseline_of_methods_that_train_on_as_many_samples(judged):
+    text = judged({"sgd": SGD, "branched-average": [70.1, 69.5, 70.2], "branched-random": CLOSE})
+    assert (
+        "Of the 2 population methods, the best supported against SGD on equal samples, branched average, "
+        in text
+    )
+    assert "is significantly better than SGD (+2.00 points" in text
+    assert "There is no SGD run on equal samples" not in text
+
+
+def test_the_only_method_that_trains_on_as_many_samples_is_judged_in_one_sentence(judged):
+    text = judged({"sgd": SGD, "branched-average": [70.1, 69.5, 70.2]})
+    assert text.endswith(
+        "Branched average is significantly better than SGD (+2.00 points, 95 % interval +1.75 to +2.25, p < 0.001, "
+        "3 seeds)."
+    )

@@ -80,9 +80,14 @@ def samples_trained(arm: Arm) -> float:
     return fmean(run.samples_trained for run in arm.runs.values())
 
 
+def equal_samples(arm: Arm, base: Arm) -> bool:
+    """Whether both train on as many samples."""
+    return samples_trained(arm) == samples_trained(base)
+
+
 def comparable(arm: Arm, base: Arm) -> bool:
     """Whether the second is a baseline for the first: plain SGD always, matched SGD where it cost as much."""
-    return base.method == "sgd" or samples_trained(arm) == samples_trained(base)
+    return base.method == "sgd" or equal_samples(arm, base)
 
 
 def _row(arm: Arm, failed: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradlex.experiments import METHODS
-from gradlex.report._comparison import MATCHED, comparable, samples_trained
+from gradlex.report._comparison import MATCHED, comparable, equal_samples, samples_trained
 from gradlex.report._evidence import Arm, Evidence, Setting
 from gradlex.report._format import difference_words, listed
 from gradlex.report._statistics import Difference, paired
@@ -12,27 +12,31 @@ _UNADJUSTED = "the intervals are not adjusted for the number of comparisons"
 
 
 def verdict(evidence: Evidence, setting: Setting) -> str:
-    """Lexicase against SGD and against SGD at equal cost; then the best-supported population method."""
+    """Lexicase, or the only method, against SGD and SGD at equal cost; then the best-supported population method."""
     arms = list(evidence.on(setting).values())
     sgd = [arm for arm in arms if arm.method == "sgd"]
     matched = [arm for arm in arms if arm.method in MATCHED]
     populations = [arm for arm in arms if not METHODS[arm.method].is_sgd]
-    first = _lexicase([arm for arm in populations if arm.method == "lexicase"], sgd, matched)
-    second = _best(populations, matched) if matched else _unmatched(populations, sgd)
+    subjects = [arm for arm in populations if arm.method == "lexicase" or len(populations) == 1]
+    planned = any(each.method == "lexicase" for each in evidence.plan.runs)
+    first = _subjects(subjects, sgd, matched) if subjects or planned else ""
+    # Some populations train on as many samples as plain SGD does.
+    equal = [base for base in (*sgd, *matched) if any(equal_samples(arm, base) for arm in populations)]
+    second = _best(populations, equal) if equal else _unmatched(populations, sgd)
     sentences = (first, second, _failed(evidence, setting))
     return f"In short, for {setting}: {' '.join(sentence for sentence in sentences if sentence)}"
 
 
-def _lexicase(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
+def _subjects(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
     if not arms:
         return "No lexicase run is finished, so there is nothing to say about it."
     if not sgd and not matched:
-        return "No SGD run is finished, so there is nothing to compare lexicase with."
+        return f"No SGD run is finished, so there is nothing to compare {arms[0].title} with."
     sentences = []
     for arm in arms:
         cost = (
             f", which trains on {samples_trained(arm) / samples_trained(sgd[0]):.3g} times the samples of SGD,"
-            if sgd
+            if sgd and not equal_samples(arm, sgd[0])
             else ""
         )
         bases = [base for base in (*sgd, *matched) if comparable(arm, base)]
@@ -80,17 +84,17 @@ def _predicate(arm: Arm, base: Arm) -> str:
     return f"is not significantly different from {name} {words}"
 
 
-def _best(arms: list[Arm], matched: list[Arm]) -> str:
-    """The method whose least gain over the matched baselines has the highest lower end; where no lower end is above
-    zero, the one whose least mean gain is highest. Either way the sentence says that it was picked.
+def _best(arms: list[Arm], baselines: list[Arm]) -> str:
+    """The method whose least gain over the baselines of equal cost has the highest lower end; where no lower end is
+    above zero, the one whose least mean gain is highest. Either way the sentence says that it was picked.
     """
     if len(arms) < 2:
         return ""
-    decays = {base.recipe.weight_decay for base in matched}
+    decays = {base.recipe.weight_decay for base in baselines}
     rivals = f"SGD on equal samples{' at every weight decay' if len(decays) > 1 else ''}"
     found = []
     for arm in arms:
-        like = [base for base in matched if comparable(arm, base)]
+        like = [base for base in baselines if equal_samples(arm, base)]
         gains = [_gain(paired(arm.values, base.values), arm) for base in like]
         sure = [gain for gain in gains if gain is not None]
         if like and len(sure) == len(like):
@@ -102,7 +106,7 @@ def _best(arms: list[Arm], matched: list[Arm]) -> str:
         return f"Of the population methods only {found[0][-1].title} has an interval against {rivals} so far."
     shown = any(low > 0 for low, _, _ in found)
     *_, best = max(found, key=lambda each: each[0] if shown else each[1])  # the first of equals
-    told = "; it ".join(_predicate(best, base) for base in matched if comparable(best, base))
+    told = "; it ".join(_predicate(best, base) for base in baselines if equal_samples(best, base))
     first = (
         f"Of the {len(found)} population methods, the best supported against {rivals}"
         if shown
