@@ -61,7 +61,7 @@ def test_any_width_gives_a_working_network(name: str, width: float) -> None:
         assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
-@pytest.mark.parametrize("width", [1.0, 0.25])
+@pytest.mark.parametrize("width", [pytest.param(1.0, marks=pytest.mark.slow), 0.25])
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_one_training_step_reaches_every_parameter(name: str, width: float) -> None:
     torch.manual_seed(0)
