@@ -20,7 +20,9 @@ GRADED = np.array(
 CONTINUOUS = rng.random((6, 5))
 
 
-def in_training(method: str, table: np.ndarray, draws: int = SLOW_DRAWS, seed: int = 5, **options) -> list[int]:
+def in_training(
+    method: str, table: np.ndarray, draws: int = SLOW_DRAWS, seed: int = 5, **options
+) -> list[int]:
     """One selection a generation, each with a fresh order and nothing remembered."""
     stream = np.random.default_rng(seed)
     select, errors = bind(method, **options), TableErrors(table)
