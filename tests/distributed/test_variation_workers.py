@@ -37,6 +37,18 @@ def test_workers_and_interruptions_change_no_bit(name, other, folder):
     assert results[0]["samples_trained"] == results[1]["samples_trained"]
 
 
+def test_workers_stop_together_when_patience_ends_and_keep_the_same_best_network(folder):
+    alone, there = folder / "patient-alone", folder / "patient-two"
+    records = lines(alone / "generations.jsonl")
+    assert 2 < len(records) < 30
+    assert lines(there / "generations.jsonl") == records
+    assert (there / "model.safetensors").read_bytes() == (alone / "model.safetensors").read_bytes()
+    results = [json.loads((run / "result.json").read_text()) for run in (alone, there)]
+    for name in ("stopped", "best_generation", "metrics"):
+        assert results[0][name]
+        assert results[0][name] == results[1][name]
+
+
 @pytest.mark.parametrize("name", ["winner", "expected"])
 def test_settings_and_diversity_are_recorded_since_the_branch(name, folder):
     records = lines(folder / f"{name}-alone" / "generations.jsonl")

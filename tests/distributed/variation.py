@@ -1,4 +1,4 @@
-"""Branched and varied runs with one worker, with two and with four, and resumed: `python variation.py FOLDER`."""
+"""Branched, varied and early-stopped runs with one worker, with two and with four, and resumed: `python variation.py FOLDER`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ VARIED = {
 RECIPES = {
     "winner": BASE.replace(**VARIED, momentum="inherit", cases="augmented", selection="tournament"),
     "expected": BASE.replace(**VARIED, promotion="expected", parts="all", cases="held-out", ema=0.5),
+    "patient": BASE.replace(
+        branch_at=0.0, generations=30, lr=0.5, validation_fraction=0.3, patience=2, keep="best"
+    ),
 }
 
 
@@ -60,6 +63,8 @@ def main() -> None:
     for name in RECIPES:
         train(name, "alone")
         train(name, "two", workers=2)
+        if name == "patient":
+            continue
         # Interrupted before the branch and after it, with another number of workers each time.
         train(name, "resumed", stop=0)
         train(name, "resumed", resume=True, workers=2, stop=3)

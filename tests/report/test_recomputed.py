@@ -18,6 +18,9 @@ PLANS = sorted(
 )
 
 
+DECLARED = [path for path in PLANS if json.loads(path.read_text(encoding="utf-8")).get("pairs")]
+
+
 def finals(plan: Path) -> dict[str, dict[int, float]]:
     """Final test accuracy in per cent, by method and seed."""
     found: dict[str, dict[int, float]] = {}
@@ -62,3 +65,27 @@ def test_differences_from_sgd_are_paired_t_tests_of_the_records(plan):
             p = "p<0.001" if test.pvalue < 0.001 else f"p={test.pvalue:.3f}"
             mean += f" [{low:+.2f}, {high:+.2f}] {p}"
         assert any(cell.startswith(mean) for cell in told), (method, mean, told)
+
+
+@pytest.mark.parametrize("plan", DECLARED, ids=lambda path: path.parent.name)
+def test_declared_comparisons_are_paired_t_tests_adjusted_by_holms_method(plan):
+    found = finals(plan)
+    pairs = json.loads(plan.read_text(encoding="utf-8"))["pairs"]
+    tests = []
+    for first, second in pairs:
+        seeds = sorted(found[first].keys() & found[second].keys())
+        tests.append(stats.ttest_rel(*([found[name][seed] for seed in seeds] for name in (first, second))))
+    adjusted, least = dict[int, float](), 0.0
+    for place, index in enumerate(sorted(range(len(tests)), key=lambda index: tests[index].pvalue)):
+        least = max(least, min(1.0, (len(tests) - place) * tests[index].pvalue))
+        adjusted[index] = least
+    rows = table(plan, "Declared comparisons")
+    assert len(rows) == len(pairs)
+    for index, (row, test) in enumerate(zip(rows, tests, strict=True)):
+        low, high = test.confidence_interval(0.95)
+        assert row[2:6] == [
+            f"{(low + high) / 2:+.2f}",
+            f"{low:+.2f} to {high:+.2f}",
+            f"{test.pvalue:.3f}",
+            f"{adjusted[index]:.3f}",
+        ]
