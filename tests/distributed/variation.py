@@ -1,4 +1,4 @@
-"""Branched, varied and early-stopped runs with one worker, with two and with four, and resumed: `python variation.py FOLDER`."""
+"""Branched, varied and patient runs with one worker, two and four, and resumed: `python variation.py FOLDER`."""
 
 from __future__ import annotations
 
