@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 from gradlex import InputError, Recipe
 from gradlex.experiments import METHODS, Cell, Grid, prepare, run_jobs
-from gradlex.runs import Execution, Named, start
+from gradlex.runs import Execution, Named, RunFolder, start
 
 CPU = torch.device("cpu")
 
@@ -200,3 +201,19 @@ def test_methods_at_equal_samples_have_as_many_generations_as_sgd_has_epochs(nam
 def test_separate_runs_share_the_generations_of_sgd():
     grid = Grid(datasets=("digits",), models=("mlp",), methods=("sgd-best",), seeds=1, epochs=12)
     assert [cell.recipe.generations for cell in grid.cells()] == [3, 3, 3, 3]
+
+
+def test_what_branches_off_a_run_of_another_process_waits_for_it(jobs, tmp_path):
+    prepared = jobs(tmp_path, ("sgd", "swa", "lexicase"))
+    sgd, swa, _ = prepared
+    with ExitStack() as held:
+        held.enter_context(RunFolder(sgd.folder).locked())
+
+        class Ender(Listener):
+            def finished(self, job, *, elsewhere=False):
+                held.close()  # the other process ends without a result, once lexicase is done here
+
+        listener = Ender()
+        assert run_jobs(prepared, at_once=2, device=CPU, evaluations=4, watcher=listener) == []
+    assert [method for method, _ in listener.started_jobs] == ["lexicase", "sgd", "swa"]
+    assert begun(swa) == sgd.folder.name

@@ -148,7 +148,7 @@ def run_jobs(
         while running or ((left or held) and not interrupts.signum):
             slots = set(range(at_once)) - {attempt.slot for attempt in running}
             while left and slots and not interrupts.signum:
-                job = _next(left, running)
+                job = _next(left, running, held)
                 if job is None:  # all that are left begin with a run that is not there yet
                     break
                 left.remove(job)
@@ -170,7 +170,8 @@ def run_jobs(
                 if over:
                     running.remove(attempt)
                     _ended(attempt, watcher, held, failures, interrupted=bool(interrupts.signum))
-            free = [job for job in held if job.state == "done" or not job.is_held] if not left else []
+            idle = _next(left, running, held) is None
+            free = [job for job in held if job.state == "done" or not job.is_held] if idle else []
             held = [job for job in held if job not in free]
             left += free
         undone = sum(job.state != "done" for job in pending)
@@ -183,9 +184,9 @@ def run_jobs(
     return failures
 
 
-def _next(left: Sequence[Job], running: Sequence[Attempt]) -> Job | None:
-    """The first job that need not wait for another run to come to where it branches."""
-    under_way = {*(attempt.job.folder for attempt in running), *(job.folder for job in left)}
+def _next(left: Sequence[Job], running: Sequence[Attempt], held: Sequence[Job]) -> Job | None:
+    """The first job that need not wait for another run, here or elsewhere, to come to where it branches."""
+    under_way = {job.folder for job in (*left, *held, *(attempt.job for attempt in running))}
     for job in left:
         if job.begin_with not in under_way or job.beginning is not None or job.state != "to do":
             return job
