@@ -26,6 +26,7 @@ def test_the_branched_one_is_a_mean_of_several_from_three_quarters_on():
         "tail_options": {"factor": 7},
         "tail_mean": True,
         "promotion": "average",
+        "momentum": "inherit",
     }
 
 
@@ -35,6 +36,7 @@ def test_changes_go_before_the_presets_values():
         "branch_at": 0.75,
         "tail": "constant",
         "tail_options": {"factor": 7},
+        "momentum": "inherit",
         "lr": 0.2,
     }
     with pytest.raises(InputError, match="branch_at must be a number"):

@@ -45,7 +45,7 @@ PRESETS: Mapping[Name, Preset] = MappingProxyType(
         ),
         "branched": Preset(
             sentence="one network for three quarters of the generations, then the average of the candidates at a high, "
-            "constant learning rate; the final model is the mean of the parents since",
+            "constant learning rate, keeping momentum; the final model is the mean of the parents since",
             # Where a cosine schedule is at three quarters, a factor of 7 is about the initial learning rate.
             fields=MappingProxyType(
                 {
@@ -54,6 +54,7 @@ PRESETS: Mapping[Name, Preset] = MappingProxyType(
                     "tail_options": {"factor": 7},
                     "tail_mean": True,
                     "promotion": "average",
+                    "momentum": "inherit",
                 }
             ),
         ),
