@@ -29,6 +29,7 @@ MODELS = ("vgg16", "resnet18", "resnet50", "densenet121", "mobilenetv2", "senet1
 def main() -> int:
     parser = arguments(__doc__, clock=True)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--width", type=float, default=1.0, help="of the networks' layers")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=8, help="batches a turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns")
@@ -49,10 +50,13 @@ def compare(model: str, path: str, samples: int, given: Any) -> None:
     sides: dict[str, Callable[[], object]] = {"plain": plain_loop(model, samples, given)}
     used = ""
     for precision in ("auto", "float32"):
+        if precision == used:  # measured already
+            continue
         ours = problem(
             path,
             samples,
             model=model,
+            width=given.width,
             precision=precision,
             batch_size=given.batch_size,
             threads=given.threads,
@@ -61,6 +65,7 @@ def compare(model: str, path: str, samples: int, given: Any) -> None:
         used = ours.recipe.precision if precision == "auto" else used
         sides[precision] = generation(ours, samples)
     times = in_turns(sides, given.repeats, given.clock)
+    times.setdefault("float32", times["auto"])
     speeds = {name: samples / statistics.median(seconds) for name, seconds in times.items()}
     auto, float32 = ratio(times["plain"], times["auto"]), ratio(times["plain"], times["float32"])
     print(
@@ -79,7 +84,7 @@ def generation(ours: Any, samples: int) -> Callable[[], object]:
 def plain_loop(model: str, samples: int, given: Any) -> Callable[[], object]:
     x = np.random.default_rng(0).integers(0, 256, (samples, 32, 32, 3), dtype=np.uint8)
     loader = plain_loader(x, given.batch_size)
-    net = build(model, num_classes=10).train()
+    net = build(model, num_classes=10, width=given.width).train()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
 
     def run() -> None:

@@ -50,6 +50,26 @@ def test_a_structured_movement_does_not_cancel_out(size):
         assert np.linalg.norm(found[1:]) == pytest.approx(float(delta.norm()), rel=0.25)
 
 
+def mixed(number):
+    """Wellons' lowbias32, its last shift left out."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        number = (number ^ number >> shift) * factor % 2**32
+    return number
+
+
+def test_signs_are_the_highest_bits_of_a_hash_of_the_place_also_in_long_tensors():
+    """Records of other versions and of other workers must be comparable, however a tensor is cut up."""
+    names, size = ["a", "b"], 2**19 + 5
+    parent = {name: torch.zeros(size) for name in names}
+    for name, place in [("a", 0), ("a", 2**18 - 1), ("b", 2**18), ("b", 2**18 + 300), ("b", size - 1)]:
+        child = {other: tensor.clone() for other, tensor in parent.items()}
+        child[name][place] = 1.0
+        found = sketch(child, parent, names)[1:]
+        bits = mixed((place + 0x9E3779B1 * (names.index(name) + 1)) % 2**32)
+        assert found[place % SKETCH] == (1 if bits >> 31 else -1), (name, place)
+        assert np.abs(found).sum() == 1
+
+
 def test_the_estimate_is_not_biased():
     rng = np.random.default_rng(0)
     ratios = []

@@ -248,13 +248,15 @@ class Worker:
         table = torch.empty(len(states), len(cases), device=self.device)
         done = 0
         with self._asking(states) as own:
-            present = own if self._folding is None else [self._folding.state(state) for state in own]
+            folded = self._folding.state if self._folding else lambda state: state
             put = self._installer(self._answerer)
             for inputs, targets in self._cases(cases, generation):
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
                 size = min(EVALUATION_BATCH, len(cases) - done)
-                for row, state in zip(table, present, strict=True):
-                    put(state)
+                for row, state in zip(table, own, strict=True):
+                    put(
+                        folded(state)
+                    )  # a hundredth of a pass; all of them folded at once would double the weights
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
                     row[done : done + size] = self.task.errors(self.call(self._asked, inputs), targets)
                 done += size
