@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from gradlex.errors import InputError
-from gradlex.selection import _lexicase_parents, select_parents, selection_probabilities
+from gradlex.selection import (
+    _best_bits,
+    _lexicase_parents,
+    _parent_pools,
+    select_parents,
+    selection_probabilities,
+)
 
 
 def slow_parents(table: np.ndarray, k: int, seed: int, ends: bool = False) -> np.ndarray:
@@ -107,6 +113,48 @@ def test_blocks_of_parents_do_not_change_the_distribution(monkeypatch, naive):
     monkeypatch.setattr(_lexicase_parents, "_BLOCK", 1)
     table = (np.random.default_rng(1).random((6, 9)) < 0.5).astype(float)
     naive.agree(select_parents(table, 5000, rng=3), selection_probabilities(table, on_all_fail="survive"))
+
+
+LARGER = {
+    "half fail": lambda rng: (rng.random((150, 90)) < 0.5).astype(float),
+    "few fail": lambda rng: (rng.random((150, 90)) < 0.02).astype(np.uint8),
+    "most fail": lambda rng: (rng.random((150, 90)) < 0.97).astype(float),
+    "continuous": lambda rng: rng.random((150, 90)),
+    "continuous, columns first": lambda rng: np.asfortranarray(rng.random((150, 90))),
+    "rounded, some the same for all": lambda rng: np.where(
+        np.arange(90) % 4, rng.random((150, 90)).round(2), 1
+    ),
+    "not numbers": lambda rng: np.where(rng.random((150, 90)) < 0.1, np.nan, rng.random((150, 90)).round(1)),
+    "repeated rows": lambda rng: rng.random((30, 90)).round(2)[rng.integers(30, size=150)],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"depth": 3}], ids=["whole", "depth"])
+@pytest.mark.parametrize("name", LARGER)
+def test_parents_do_not_depend_on_how_pools_are_held(name, options, monkeypatch):
+    table = LARGER[name](np.random.default_rng(3))
+    parents = select_parents(table, 300, rng=0, **options)
+    for short, few in ((0, 0), (0, 1000), (1000, 0), (1000, 1000)):  # bits alone, lists first, lists soon
+        monkeypatch.setattr(_parent_pools, "_SHORT", short)
+        monkeypatch.setattr(_best_bits, "_FEW", few)
+        np.testing.assert_array_equal(select_parents(table, 300, rng=0, **options), parents)
+
+
+def test_parents_do_not_depend_on_the_parts_a_table_is_read_in(monkeypatch):
+    for name, make in LARGER.items():
+        table = make(np.random.default_rng(4))
+        parents = select_parents(table, 300, rng=0)
+        with monkeypatch.context() as changed:
+            changed.setattr(_best_bits, "_PART", 1)
+            np.testing.assert_array_equal(select_parents(table, 300, rng=0), parents, err_msg=name)
+
+
+@pytest.mark.parametrize("short", [0, 1000])
+def test_all_who_fail_are_alike_under_the_papers_rule(short, monkeypatch, naive):
+    monkeypatch.setattr(_parent_pools, "_SHORT", short)
+    table = np.array([[0, 1, 1], [0, np.inf, 1], [1, 1, 0], [0, 1, np.inf]])
+    exact = selection_probabilities(table, on_all_fail="random")
+    naive.agree(select_parents(table, 20_000, rng=1, on_all_fail="random"), exact)
 
 
 def test_a_large_sample_of_cases_and_few_candidates_is_quick_and_exact(naive):

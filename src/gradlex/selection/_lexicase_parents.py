@@ -1,22 +1,20 @@
-"""Many parents by lexicase selection from one error table: every pool a row of bits, all parents at once.
+"""Many parents by lexicase selection from one error table: all of them at once, a case at a time.
 
 Each parent has its own uniform case order; the answer is distributed exactly as by `lexicase` on it. Two
 facts make it quick. A case that was used never changes the pool again, so cases may be drawn with
-replacement: repeats do nothing, and the order of first occurrences is a uniform permutation. And only the
-population's best on a case are needed as bits; where a pool holds none of them, the errors decide.
+replacement: repeats do nothing, and the order of first occurrences is a uniform permutation. And who is the
+best of the whole population on a case is found once for all parents; only a pool that holds none of them, or is
+small, takes a look at its members' errors.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
-from gradlex.selection._best_bits import Words, best_bits, members_of, with_members
 from gradlex.selection._cases import ResolvedCases
 from gradlex.selection._lexicase import OnAllFail
-from gradlex.selection._pools import dense_ranks, distinct_columns
+from gradlex.selection._parent_pools import Everyone, Filters, Pools
 from gradlex.selection._protocol import ErrorTable, Indices
 
 _LEAST_DRAWS, _MOST_DRAWS = 16, 256
@@ -39,188 +37,159 @@ def lexicase_parents(
     NaN and negative infinity count as the worst. `order` says which cases come sooner, and cannot be combined with
     `depth`.
     """
-    filters = _Filters(table, on_all_fail, order)
+    filters = Filters(table, ends=on_all_fail == "random")
+    draws = _Draws(filters.telling, order)
     limit = None if depth is None or depth >= table.shape[1] else depth
     parents = np.empty(k, dtype=np.intp)
     block = max(64, _BLOCK // max(len(table), len(filters.telling)))
     for start in range(0, k, block):
         chosen = parents[start : start + block]  # a view
-        chosen[:] = _select(filters, len(chosen), rng, limit)
+        chosen[:] = _select(filters, draws, len(chosen), rng, limit)
     return parents
 
 
-class _Filters:
-    """What each case lets pass: the bits of its best candidates, (cases, words)."""
+class _Draws:
+    """The cases that can matter, in random order."""
 
-    def __init__(self, table: ErrorTable, on_all_fail: OnAllFail, order: ResolvedCases | None = None) -> None:
-        self.ends = on_all_fail == "random"
-        self.population, self.cases = table.shape
-        self.table, self.best = best_bits(table, zero=self.ends)
+    def __init__(self, cases: Indices, order: ResolvedCases | None) -> None:
+        self.cases = cases
         self.order = order
-        all_of_them = np.arange(self.population)
-        self.everyone = with_members(np.zeros_like(all_of_them), all_of_them, (1, self.best.shape[1]))
-        self.telling = np.flatnonzero((self.best != self.everyone).any(axis=1))
-        """The cases on which not everyone is among the best: no other can matter."""
-        self.looked_up = 0
-        """How many errors were looked up in the table itself."""
         self._sums: npt.NDArray[np.float64] | None = None
         if order is not None and order.weights is not None:
-            self._sums = np.cumsum(order.weights[self.telling])
-
-    def draw(self, count: int, rng: np.random.Generator) -> Indices:
-        """Cases that can matter, with replacement, in proportion to their weights."""
-        if self._sums is None:
-            return np.asarray(self.telling[rng.integers(len(self.telling), size=count)])
-        places = np.searchsorted(self._sums, rng.random(count) * self._sums[-1], side="right")
-        return np.asarray(self.telling[np.minimum(places, len(self.telling) - 1)])
+            self._sums = np.cumsum(order.weights[cases])
 
     @property
-    def all_fail_alike(self) -> bool:
-        """Whether a pool without a case's best is known to pass it whole.
+    def most(self) -> int:
+        """How many cases are drawn with replacement, at most; none with priorities, which take whole orders."""
+        if self.order is not None and self.order.levels is not None:
+            return 0
+        return min(max(_LEAST_DRAWS, len(self.cases) // 8), _MOST_DRAWS)
 
-        It takes a look at the whole table, which pays where it is small or many errors have been looked up.
-        """
-        pays = self.table.size <= 1 << 19 or self.looked_up > self.table.size // 8
-        return self.ends or (pays and self._two_levels)
+    def one_each(self, count: int, rng: np.random.Generator) -> Indices:
+        """A case for each of so many parents, with replacement, in proportion to the weights."""
+        if self._sums is None:
+            return np.asarray(self.cases.take(rng.integers(len(self.cases), size=count)))
+        places = np.searchsorted(self._sums, rng.random(count) * self._sums[-1], side="right")
+        return np.asarray(self.cases.take(np.minimum(places, len(self.cases) - 1)))
 
-    @cached_property
-    def _two_levels(self) -> bool:
-        """Whether no case has more than two different errors: a pool without its best then all fail it."""
-        parts = (self.table[start : start + 256] for start in range(0, self.population, 256))
-        low, high = self.table.min(axis=0), self.table.max(axis=0)
-        return all(bool(((part == low) | (part == high)).all()) for part in parts)
-
-    @cached_property
-    def kinds(self) -> tuple[_Filters, Indices]:
-        """The filters of the different cases, and how many cases there are of each."""
-        table = self.table[:, self.telling]
-        ranks = (table != 0).astype(np.uint8) if self.ends else dense_ranks(table)
-        columns, counts = distinct_columns(ranks)
-        return _Filters(columns, "random" if self.ends else "survive"), counts
+    def orders(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.integer]:
+        """Whole orders, (count, cases)."""
+        if self.order is not None:
+            return np.asarray(self.cases[np.argsort(self.order.races(count, rng)[:, self.cases], axis=1)])
+        orders = np.empty((count, len(self.cases)), dtype=np.int32)  # a table of bytes is not much larger
+        for order in orders:
+            order[:] = rng.permutation(self.cases)  # the bits of `permuted`, which is slower
+        return orders
 
 
-def _select(filters: _Filters, k: int, rng: np.random.Generator, depth: int | None) -> Indices:
+class _Answers:
+    """The pools in which the selections of some parents ended."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._owners: list[Indices] = []
+        self._candidates: list[Indices] = []
+
+    def add(self, parents: Indices, pools: Pools, these: npt.NDArray[np.bool_]) -> None:
+        """Some of the pools, which belong to `parents`."""
+        owner, candidate = pools.members(these)
+        self._owners.append(parents[owner])
+        self._candidates.append(candidate)
+
+    def pick(self, rng: np.random.Generator) -> Indices:
+        """One candidate of each pool, uniformly."""
+        owner, candidate = np.concatenate(self._owners), np.concatenate(self._candidates)
+        candidate = candidate[np.argsort(owner, kind="stable")]
+        sizes = np.bincount(owner, minlength=self.count)
+        rank = np.zeros(self.count, dtype=np.intp)
+        several = sizes > 1
+        if several.any():
+            rank[several] = rng.integers(sizes[several])
+        return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
+
+
+def _select(filters: Filters, draws: _Draws, k: int, rng: np.random.Generator, depth: int | None) -> Indices:
     """`k` parents, every one by its own order of cases."""
-    final = np.repeat(filters.everyone, k, axis=0)  # (parents, words)
-    telling = len(filters.telling)
+    answers = _Answers(k)
+    telling = len(draws.cases)
     # How many of the first `depth` cases of each order can matter.
     left = (
         np.full(k, telling)
         if depth is None
         else rng.hypergeometric(telling, filters.cases - telling, depth, k)
     )
-    active = np.flatnonzero(left > 0)
-    pools, left = final[active], left[active]
+    pools: Pools = Everyone(k, filters.population)
+    if not left.all():
+        answers.add(np.arange(k), pools, left == 0)
+    active = np.flatnonzero(left)
+    pools, left = pools.keep(left > 0), left[active]
     drawn = np.empty((len(active), 0), dtype=np.intp)
-    levels = (
-        filters.order is not None and filters.order.levels is not None
-    )  # one after another: whole orders only
-    for _ in range(0 if levels else min(max(_LEAST_DRAWS, telling // 8), _MOST_DRAWS)):
+    for _ in range(draws.most):
         if not len(active):
             break
-        cases = filters.draw(len(active), rng)
-        pools, ended = _filter(filters, pools, cases)
+        cases = draws.one_each(len(active), rng)
+        pools, ended = pools.filter(filters, cases)
         if depth is not None:
             left -= (drawn != cases[:, None]).all(axis=1)
             drawn = np.column_stack([drawn, cases])
             ended |= left == 0
         if ended.any():
-            final[active[ended]] = pools[ended]
-            pools, active, left, drawn = pools[~ended], active[~ended], left[~ended], drawn[~ended]
+            answers.add(active, pools, ended)
+            pools, active, left, drawn = pools.keep(~ended), active[~ended], left[~ended], drawn[~ended]
     if len(active) and depth is None:
-        _exhaust(filters, pools, final, active, rng)
+        _exhaust(filters, draws, pools, active, answers, rng)
     elif len(active):
-        _follow(filters, pools, final, active, _rest_of_orders(filters, drawn, left, rng))
-    return _pick(final, rng)
+        _follow(filters, pools, active, _rest_of_orders(draws, drawn, left, rng), answers)
+    return answers.pick(rng)
 
 
-def _rest_of_orders(filters: _Filters, drawn: Indices, left: Indices, rng: np.random.Generator) -> Indices:
+def _rest_of_orders(draws: _Draws, drawn: Indices, left: Indices, rng: np.random.Generator) -> Indices:
     """For each parent, `left` cases more that it has not drawn yet, in random order: (parents, cases).
 
     Shorter orders are filled up with a case that was drawn, which changes nothing.
     """
     orders = np.repeat(drawn[:, :1], int(left.max()), axis=1)
-    most = min(len(filters.telling), orders.shape[1] + drawn.shape[1])
+    most = min(len(draws.cases), orders.shape[1] + drawn.shape[1])
     for parent, number in enumerate(left):
-        sample = filters.telling[rng.choice(len(filters.telling), most, replace=False)]
+        sample = draws.cases[rng.choice(len(draws.cases), most, replace=False)]
         orders[parent, :number] = sample[~np.isin(sample, drawn[parent])][:number]
     return orders
 
 
 def _exhaust(
-    filters: _Filters, pools: Words, final: Words, active: Indices, rng: np.random.Generator
+    filters: Filters,
+    draws: _Draws,
+    pools: Pools,
+    active: Indices,
+    answers: _Answers,
+    rng: np.random.Generator,
 ) -> None:
     """Take the parents that are still open through a whole permutation of the cases."""
-    if filters.order is not None:
-        orders = filters.telling[
-            np.argsort(filters.order.races(len(active), rng)[:, filters.telling], axis=1)
-        ]
-    elif filters.population <= 64:  # few candidates disagree in few ways: only the order of those matters
+    orders: npt.NDArray[np.integer]
+    if draws.order is None and filters.population <= 64:
+        # Few candidates disagree in few ways, and only the order of those matters. In a random order, kinds
+        # first occur as in a race of exponential times with the counts as rates.
         filters, counts = filters.kinds
-        # In a random order, kinds first occur as in a race of exponential times with the counts as rates.
         orders = np.argsort(rng.exponential(size=(len(active), len(counts))) / counts, axis=1)
     else:
-        orders = np.tile(filters.telling.astype(np.int32), (len(active), 1))
-        rng.permuted(orders, axis=1, out=orders)  # in place and small: a table of bytes is not much larger
-    _follow(filters, pools, final, active, orders)
+        orders = draws.orders(len(active), rng)
+    _follow(filters, pools, active, orders, answers)
 
 
-def _follow(filters: _Filters, pools: Words, final: Words, active: Indices, orders: Indices) -> None:
+def _follow(
+    filters: Filters,
+    pools: Pools,
+    active: Indices,
+    orders: npt.NDArray[np.integer],
+    answers: _Answers,
+) -> None:
     """Filter each pool by its cases of `orders`, (parents, cases), to the end."""
     rows = np.arange(len(active))
     for step in range(orders.shape[1]):
-        pools, ended = _filter(filters, pools, orders[rows, step])
+        pools, ended = pools.filter(filters, orders[rows, step])
         if ended.any():
-            final[active[ended]] = pools[ended]
-            pools, active, rows = pools[~ended], active[~ended], rows[~ended]
+            answers.add(active, pools, ended)
+            pools, active, rows = pools.keep(~ended), active[~ended], rows[~ended]
             if not len(active):
                 return
-    final[active] = pools
-
-
-def _filter(filters: _Filters, pools: Words, cases: Indices) -> tuple[Words, npt.NDArray[np.bool_]]:
-    """Each pool after its case, and whether it is done: one candidate, or all failed under the paper's rule."""
-    left = pools & filters.best[cases]
-    union = _union(left)
-    missed = np.flatnonzero(union == 0)
-    if len(missed):
-        alike = filters.all_fail_alike
-        left[missed] = pools[missed] if alike else _best_in_pool(filters, pools[missed], cases[missed])
-        union[missed] = _union(left[missed])
-    ended = np.zeros(len(cases), dtype=bool)
-    few = np.flatnonzero(union & (union - np.uint64(1)) == 0)  # no word has two bits
-    ended[few] = left.shape[1] == 1 or np.count_nonzero(left[few], axis=1) == 1
-    if filters.ends:
-        ended[missed] = True
-    return left, ended
-
-
-def _union(pools: Words) -> Words:
-    """The bits of all words of each pool."""
-    return np.asarray(pools[:, 0].copy() if pools.shape[1] == 1 else np.bitwise_or.reduce(pools, axis=1))
-
-
-def _best_in_pool(filters: _Filters, pools: Words, cases: Indices) -> Words:
-    """The best of each pool on its case, found from the errors themselves."""
-    best = np.empty_like(pools)
-    step = max(1, (_BLOCK >> 2) // filters.population)
-    for start in range(0, len(pools), step):
-        some = pools[start : start + step]
-        owner, candidate = members_of(some)
-        errors = filters.table[candidate, cases[start : start + step][owner]]
-        lowest = np.minimum.reduceat(errors, np.flatnonzero(np.diff(owner, prepend=-1)))
-        kept = errors == lowest[owner]
-        best[start : start + step] = with_members(owner[kept], candidate[kept], some.shape)
-        filters.looked_up += len(errors)
-    return best
-
-
-def _pick(pools: Words, rng: np.random.Generator) -> Indices:
-    """One candidate of each pool, uniformly."""
-    owner, candidate = members_of(pools)
-    sizes = np.bincount(owner, minlength=len(pools))
-    rank = np.zeros(len(pools), dtype=np.intp)
-    several = sizes > 1
-    if several.any():
-        rank[several] = rng.integers(sizes[several])
-    return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
+    answers.add(active, pools, np.ones(len(active), dtype=bool))
