@@ -9,11 +9,31 @@ from contextlib import contextmanager
 
 
 class InputError(ValueError):
-    """A value was refused where it entered. The command prints it and exits with code 2."""
+    """A value was refused where it entered. The command prints it and exits with code 2.
+
+    Examples:
+        >>> import gradlex
+        >>> try:
+        ...     gradlex.Recipe(population=0)
+        ... except gradlex.InputError as error:
+        ...     print(error)
+        population must be a whole number of at least 1 or None, got 0.
+    """
 
 
 class MissingDataError(InputError):
-    """Data is not on this machine, and was not to be downloaded."""
+    """Data is not on this machine, and was not to be downloaded.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import gradlex
+        >>> from gradlex.errors import MissingDataError
+        >>> try:
+        ...     gradlex.data.load(gradlex.Recipe(dataset="cifar10"), Path("nowhere"), download=False)
+        ... except MissingDataError as error:
+        ...     print(error)
+        cifar10 is not in nowhere.
+    """
 
 
 class BusyError(InputError):
@@ -21,11 +41,32 @@ class BusyError(InputError):
 
 
 class RunError(RuntimeError):
-    """A run failed after it had started. The command prints it and exits with code 1."""
+    """A run failed after it had started. The command prints it and exits with code 1.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> data = torch.randn(32, 4), torch.arange(32) % 2
+        >>> try:
+        ...     gradlex.train(torch.nn.Linear(4, 2), data, gradlex.Recipe(lr=1e38, generations=2, batch_size=4))
+        ... except gradlex.RunError as error:
+        ...     print(str(error).partition(" (")[0])
+        every candidate of generation 0 diverged
+    """
 
 
 class InterruptedRun(BaseException):
-    """A run that ended early on a signal; its checkpoint is written. Exit code 130 or 143."""
+    """A run that ended early on a signal; its checkpoint is written. Exit code 130 or 143.
+
+    Examples:
+        >>> import signal
+        >>> from gradlex.errors import InterruptedRun
+        >>> try:
+        ...     raise InterruptedRun(signal.SIGTERM, "stopped after generation 3")
+        ... except InterruptedRun as error:
+        ...     print(error, error.exit_code)
+        stopped after generation 3 143
+    """
 
     def __init__(self, signum: int, message: str) -> None:
         super().__init__(message)

@@ -38,7 +38,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Generation:
-    """What happened in one generation; `parent` is the parent of the next."""
+    """What happened in one generation; `parent` is the parent of the next.
+
+    Examples:
+        >>> from dataclasses import fields
+        >>> import gradlex
+        >>> [field.name for field in fields(gradlex.Generation)]
+        ['generation', 'parent', 'choice', 'losses', 'cost', 'diversity']
+    """
 
     generation: int
     parent: Parent
@@ -53,6 +60,20 @@ def evolve(parent: Parent, engine: Engine, select: Selection, recipe: Recipe) ->
 
     Yields each generation; the caller evaluates, logs and saves.
     Starting again from any yielded parent continues the same run.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.engine import PopulationEngine, Worker
+        >>> recipe = gradlex.Recipe(population=2, momentum="reset", generations=2, batch_size=8, threads=1)
+        >>> samples = gradlex.data.ArraySamples(torch.randn(32, 4), torch.arange(32) % 2)
+        >>> task = gradlex.tasks.Classification()
+        >>> worker = Worker(torch.nn.Linear(4, 2), samples, task, recipe, torch.device("cpu"))
+        >>> parent, engine = worker.first_parent(), PopulationEngine(worker)
+        >>> for generation in gradlex.evolve(parent, engine, gradlex.selection.lexicase, recipe):
+        ...     print(generation.generation, len(generation.losses), generation.parent.generation)
+        0 2 1
+        1 2 2
     """
     for generation in range(parent.generation, recipe.require("generations")):
         # Mutation: SubGD on p disjoint subsets that together hold every sample once.

@@ -14,7 +14,15 @@ Name: TypeAlias = Literal["paper", "branched"]
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """One recipe that has a name."""
+    """One recipe that has a name.
+
+    Examples:
+        >>> from gradlex.presets import PRESETS
+        >>> PRESETS["paper"].sentence
+        'gradient lexicase selection as in Ding & Spector 2022, which is the default'
+        >>> PRESETS["paper"].fields["lr"]
+        0.1
+    """
 
     sentence: str
     """What it does, in a few words."""
@@ -63,7 +71,15 @@ PRESETS: Mapping[Name, Preset] = MappingProxyType(
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of this name."""
+    """The preset of this name.
+
+    Examples:
+        >>> import gradlex
+        >>> preset = gradlex.presets.find_preset("branched")
+        >>> recipe = gradlex.Recipe(**preset.fields, generations=100)
+        >>> recipe.branch_at, recipe.promotion
+        (0.75, 'average')
+    """
     for known, preset in PRESETS.items():
         if known == name:
             return preset

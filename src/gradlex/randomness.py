@@ -55,7 +55,16 @@ def _sequence(seed: int, purpose: Purpose, generation: int, index: int) -> np.ra
 
 
 def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> np.random.Generator:
-    """The NumPy generator of one purpose, generation and candidate."""
+    """The NumPy generator of one purpose, generation and candidate.
+
+    Examples:
+        >>> from gradlex.randomness import stream
+        >>> order = stream(0, "cases", generation=7).permutation(5)
+        >>> order.tolist() == stream(0, "cases", generation=7).permutation(5).tolist()  # derived, never carried
+        True
+        >>> order.tolist() == stream(0, "cases", generation=8).permutation(5).tolist()
+        False
+    """
     return np.random.default_rng(_sequence(seed, purpose, generation, index))
 
 

@@ -43,11 +43,13 @@ class Recipe:
     A field that is None (or auto) is resolved by a rule when the run starts; what is stored with the run is
     the resolved recipe.
 
-    Example:
+    Examples:
         >>> from gradlex import Recipe
         >>> recipe = Recipe(selection="epsilon-lexicase", population=8, generations=100)
         >>> recipe.replace(seed=1).seed
         1
+        >>> [round(recipe.lr_at(generation), 3) for generation in (0, 50, 99)]
+        [0.1, 0.05, 0.0]
         >>> Recipe(population=0)
         Traceback (most recent call last):
         gradlex.errors.InputError: population must be a whole number of at least 1 or None, got 0.

@@ -26,7 +26,15 @@ Span: TypeAlias = Annotated[float, Ge(0)]
 
 
 def cosine(generation: int, generations: int | None, *, warmup: Span = 0, low: Share = 0.0) -> float:
-    """From 1 to `low` along half a cosine (Loshchilov & Hutter 2017), after a linear warm-up."""
+    """From 1 to `low` along half a cosine (Loshchilov & Hutter 2017), after a linear warm-up.
+
+    Examples:
+        >>> from gradlex.schedules import cosine
+        >>> [round(cosine(generation, 4), 3) for generation in range(4)]
+        [1.0, 0.854, 0.5, 0.146]
+        >>> [round(cosine(generation, 6, warmup=2), 3) for generation in range(6)]
+        [0.333, 0.667, 1.0, 0.854, 0.5, 0.146]
+    """
     begin, total = _after_warmup("cosine", warmup, generations)
     if generation < begin:
         return _warming(generation, begin)
@@ -35,7 +43,13 @@ def cosine(generation: int, generations: int | None, *, warmup: Span = 0, low: S
 
 
 def linear_to_zero(generation: int, generations: int | None, *, warmup: Span = 0, low: Share = 0.0) -> float:
-    """From 1 to `low` along a line, after a linear warm-up."""
+    """From 1 to `low` along a line, after a linear warm-up.
+
+    Examples:
+        >>> from gradlex.schedules import linear_to_zero
+        >>> [linear_to_zero(generation, 4) for generation in range(4)]
+        [1.0, 0.75, 0.5, 0.25]
+    """
     begin, total = _after_warmup("linear", warmup, generations)
     if generation < begin:
         return _warming(generation, begin)
@@ -50,7 +64,13 @@ def step(
     factor: Rate = 0.1,
     warmup: Span = 0,
 ) -> float:
-    """Multiplied by `factor` at each of these generations, after a linear warm-up (He et al. 2016)."""
+    """Multiplied by `factor` at each of these generations, after a linear warm-up (He et al. 2016).
+
+    Examples:
+        >>> from gradlex.schedules import step
+        >>> [round(step(generation, 8, at=[0.5, 0.75]), 3) for generation in range(8)]
+        [1.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, 0.01]
+    """
     if isinstance(at, str) or not isinstance(at, Sequence):
         raise InputError(
             f"at must be a list of generations or shares of them, such as [0.5, 0.75], got {at!r}."
@@ -71,7 +91,13 @@ def one_cycle(
     start: Share = 0.04,
     end: Share = 4e-6,
 ) -> float:
-    """From `start` up to 1, then down to `end`, along cosines (Smith & Topin 2018); the defaults are torch's."""
+    """From `start` up to 1, then down to `end`, along cosines (Smith & Topin 2018); the defaults are torch's.
+
+    Examples:
+        >>> from gradlex.schedules import one_cycle
+        >>> [round(one_cycle(generation, 10), 2) for generation in range(10)]
+        [0.04, 0.52, 1.0, 0.95, 0.81, 0.61, 0.39, 0.19, 0.05, 0.0]
+    """
     if generations is None:
         raise _needs_generations("one-cycle")
     # As OneCycleLR counts its steps: the first generation is at the start, the last at the end.
@@ -86,7 +112,13 @@ def one_cycle(
 
 
 def constant(generation: int, generations: int | None, *, warmup: Span = 0) -> float:
-    """Always 1, after a linear warm-up."""
+    """Always 1, after a linear warm-up.
+
+    Examples:
+        >>> from gradlex.schedules import constant
+        >>> [constant(generation, 5, warmup=3) for generation in range(5)]
+        [0.25, 0.5, 0.75, 1.0, 1.0]
+    """
     begin = _counted("constant", warmup, generations)
     return _warming(generation, begin) if generation < begin else 1.0
 
@@ -185,12 +217,26 @@ def _too_long(warmup: float, generations: int) -> InputError:
 
 
 def continued(place: float, now: float, start: float, *, factor: Rate = 1.0) -> float:
-    """The schedule continues, scaled by a factor."""
+    """The schedule continues, scaled by a factor.
+
+    Examples:
+        >>> import gradlex
+        >>> recipe = gradlex.Recipe(generations=8, branch_at=0.5, tail="continue", tail_options={"factor": 2})
+        >>> [round(recipe.lr_at(generation), 3) for generation in range(8)]
+        [0.1, 0.096, 0.085, 0.069, 0.1, 0.062, 0.029, 0.008]
+    """
     return factor * now
 
 
 def held(place: float, now: float, start: float, *, lr: Rate | None = None, factor: Rate = 1.0) -> float:
-    """One learning rate to the end (default: that of the branch) times a factor, as in SWA (Izmailov et al. 2018)."""
+    """One learning rate to the end (default: that of the branch) times a factor, as in SWA (Izmailov et al. 2018).
+
+    Examples:
+        >>> import gradlex
+        >>> recipe = gradlex.Recipe(generations=8, branch_at=0.5, tail="constant")
+        >>> [round(recipe.lr_at(generation), 3) for generation in range(8)]
+        [0.1, 0.096, 0.085, 0.069, 0.05, 0.05, 0.05, 0.05]
+    """
     return factor * (start if lr is None else lr)
 
 
@@ -203,7 +249,14 @@ def linear(
     factor: Rate = 1.0,
     hold: Share = 0.5,
 ) -> float:
-    """One learning rate for the share `hold` of the tail, then linearly to 0."""
+    """One learning rate for the share `hold` of the tail, then linearly to 0.
+
+    Examples:
+        >>> import gradlex
+        >>> recipe = gradlex.Recipe(generations=8, branch_at=0.5, tail="linear", tail_options={"lr": 0.08})
+        >>> [round(recipe.lr_at(generation), 3) for generation in range(8)]
+        [0.1, 0.096, 0.085, 0.069, 0.08, 0.08, 0.08, 0.04]
+    """
     top = held(place, now, start, lr=lr, factor=factor)
     return top if place < hold else top * (1 - place) / (1 - hold)
 
@@ -218,7 +271,14 @@ def cyclic(
     low: Share = 0.1,
     cycles: Annotated[int, Ge(1)] = 4,
 ) -> float:
-    """So many times linearly from `lr` to the share `low` of it, as in FGE and SWA (Izmailov et al. 2018)."""
+    """So many times linearly from `lr` to the share `low` of it, as in FGE and SWA (Izmailov et al. 2018).
+
+    Examples:
+        >>> import gradlex
+        >>> recipe = gradlex.Recipe(generations=8, branch_at=0.5, tail="cyclic", tail_options={"lr": 0.1, "cycles": 2})
+        >>> [round(recipe.lr_at(generation), 3) for generation in range(8)]
+        [0.1, 0.096, 0.085, 0.069, 0.1, 0.055, 0.1, 0.055]
+    """
     top = held(place, now, start, lr=lr, factor=factor)
     # Rounded: where a cycle begins, 0.29 x 100 is not quite 29.
     return top * (1 - (1 - low) * (round(place * cycles, 9) % 1))

@@ -24,6 +24,17 @@ class ArraySamples:
 
     Inputs are a tensor, (N, channels, height, width), (N, features) or anything the model takes, or a structure of
     such tensors. They reach the model as they are, unless a normalization is given, which is for one tensor only.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import ArraySamples
+        >>> words = {"ids": torch.tensor([[1, 2], [3, 4], [5, 6]]), "mask": torch.ones(3, 2)}
+        >>> samples = ArraySamples(words, torch.tensor([0, 1, 0]))
+        >>> inputs, targets = samples.clean(np.array([2, 0]))
+        >>> inputs["ids"], targets
+        (tensor([[5, 6],
+                [1, 2]]), tensor([0, 0]))
     """
 
     def __init__(

@@ -22,7 +22,14 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True, kw_only=True)
 class Arrays:
-    """Training and test samples: x is (N, height, width, channels) images or (N, features); y is labels or numbers."""
+    """Training and test samples: x is (N, height, width, channels) images or (N, features); y is labels or numbers.
+
+    Examples:
+        >>> import gradlex
+        >>> arrays = gradlex.data.load(gradlex.Recipe(dataset="digits"))
+        >>> arrays.num_classes, arrays.input_shape  # as a network sees a sample: channels first
+        (10, (1, 8, 8))
+    """
 
     x_train: npt.NDArray[Any]
     y_train: npt.NDArray[Any]

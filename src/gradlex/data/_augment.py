@@ -119,6 +119,14 @@ class Mixed(NamedTuple):
 
     The loss of such a batch is `share` x the loss for `first` + (1 - share) x the loss for `second`, which for
     cross-entropy is that of mixed class probabilities (Zhang et al. 2018, section 2): it needs to know of no classes.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.data import Mixed
+        >>> targets = Mixed(torch.tensor([0]), torch.tensor([1]), torch.tensor([0.75]))
+        >>> outputs = torch.tensor([[2.0, 0.0]])
+        >>> targets.loss(torch.nn.functional.cross_entropy, outputs)
+        tensor(0.6269)
     """
 
     first: Any
@@ -274,19 +282,47 @@ def seed_generators(seeds: Sequence[int]) -> None:
 
 
 def crop(padding: int) -> Augmentation:
-    """Pad each image with `padding` zeros on every side and cut a random window of its own size."""
+    """Pad each image with `padding` zeros on every side and cut a random window of its own size.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import crop
+        >>> images = torch.ones(2, 3, 8, 8)
+        >>> moved = crop(2)(images, np.random.default_rng(0))
+        >>> moved.shape, bool((moved == 0).any())  # the border that moved in is black
+        (torch.Size([2, 3, 8, 8]), True)
+    """
     if not isinstance(padding, Integral) or not 1 <= padding <= _MOST_PADDING:
         raise InputError(f"a random crop needs a whole padding from 1 to {_MOST_PADDING}, got {padding!r}.")
     return _Crop(int(padding))
 
 
 def flip() -> Augmentation:
-    """Mirror each image from left to right with a chance of one half."""
+    """Mirror each image from left to right with a chance of one half.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import flip
+        >>> images = torch.tensor([1.0, 2.0, 3.0]).expand(4, 1, 1, 3)
+        >>> flip()(images, np.random.default_rng(0))[:, 0, 0].tolist()
+        [[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]
+    """
     return _Flip()
 
 
 def cutout(size: int) -> Augmentation:
-    """Blacken a square of `size` pixels at a random place of each image (DeVries & Taylor 2017)."""
+    """Blacken a square of `size` pixels at a random place of each image (DeVries & Taylor 2017).
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import cutout
+        >>> images = cutout(4)(torch.ones(5, 1, 16, 16), np.random.default_rng(0))
+        >>> int((images == 0).sum(dim=(1, 2, 3)).max())  # at most 4 x 4 pixels are black: less at the border
+        16
+    """
     if not isinstance(size, Integral) or not 1 <= size <= _MOST_PADDING:
         raise InputError(f"a cutout needs a whole size from 1 to {_MOST_PADDING}, got {size!r}.")
     return _Cutout(int(size))
@@ -296,6 +332,17 @@ def mixup(alpha: float = 0.2) -> Augmentation:
     """Mix each sample, and its loss, with another of its batch, by a share drawn from Beta(alpha, alpha).
 
     Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import ArraySamples, mixup
+        >>> samples = ArraySamples(torch.eye(4), torch.arange(4), augment=mixup(1.0))
+        >>> inputs, targets = samples.augmented(np.arange(4), np.random.default_rng(0))
+        >>> torch.allclose(inputs.sum(dim=1), torch.ones(4))  # each row is a mean of two
+        True
+        >>> targets.first  # and so is its loss: share x that of first + (1 - share) x that of second
+        tensor([0, 1, 2, 3])
     """
     return _Chain((_MixUp(_alpha("mixup", alpha)),))
 
@@ -304,6 +351,17 @@ def cutmix(alpha: float = 1.0) -> Augmentation:
     """Put a box of another image of the batch into each, and mix the losses by its area.
 
     Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features", ICCV 2019.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import ArraySamples, cutmix
+        >>> images = torch.stack([torch.full((1, 8, 8), float(number)) for number in range(4)])
+        >>> samples = ArraySamples(images, torch.arange(4), augment=cutmix())
+        >>> inputs, targets = samples.augmented(np.arange(4), np.random.default_rng(0))
+        >>> own = (inputs == images).float().mean(dim=(1, 2, 3))  # how much of each image is its own
+        >>> torch.allclose(own[targets.first != targets.second], targets.share[targets.first != targets.second])
+        True
     """
     return _Chain((_CutMix(_alpha("cutmix", alpha)),))
 
@@ -314,7 +372,19 @@ def _alpha(name: str, alpha: float) -> float:
 
 
 def crop_flip(padding: int) -> Augmentation:
-    """The paper's augmentation: a random crop, then a random horizontal flip."""
+    """The paper's augmentation: a random crop, then a random horizontal flip.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.data import crop_flip
+        >>> images, labels = torch.rand(24, 3, 8, 8), torch.arange(24) % 2
+        >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
+        >>> recipe = gradlex.Recipe(generations=1, batch_size=8)
+        >>> run = gradlex.train(net, (images, labels), recipe, augment=crop_flip(2))
+        >>> run.recipe.augment  # an object, which recipe.json cannot hold
+        'given'
+    """
     return _Chain((crop(padding), flip()))
 
 
@@ -327,6 +397,16 @@ def parse_augment(text: str) -> Augmentation | None:
     """The augmentation that `--augment` names: none, or some of cropN, flip, cutoutN, mixupA, cutmixA and module:name.
 
     They are applied in order, mixing last; where both mixup and cutmix are named, each batch gets one of them.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import parse_augment
+        >>> augment = parse_augment("crop4,flip")
+        >>> augment(torch.rand(2, 3, 32, 32), np.random.default_rng(0)).shape
+        torch.Size([2, 3, 32, 32])
+        >>> parse_augment("none") is None
+        True
     """
     if text == "none":
         return None

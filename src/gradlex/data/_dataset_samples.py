@@ -31,6 +31,20 @@ class DatasetSamples:
     derived stream, in the clean view for each sample by its number, so that a case is always the same, and put back
     afterwards. `collate` makes a batch of samples; `clean_collate` those of the clean view, if they need another.
     `loader_workers` are processes that read batches ahead.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from torch.utils.data import Dataset
+        >>> from gradlex.data import DatasetSamples
+        >>> class Squares(Dataset):
+        ...     def __len__(self):
+        ...         return 5
+        ...     def __getitem__(self, index):
+        ...         return torch.tensor([float(index)]), index**2
+        >>> inputs, targets = DatasetSamples(Squares()).clean(np.array([2, 4]))
+        >>> targets
+        tensor([ 4, 16])
     """
 
     targets = None

@@ -32,6 +32,12 @@ def load(recipe: Recipe, data_dir: Path | None = None, *, download: bool = True)
     """The recipe's dataset, with a test part, cut to `train_size`, and checked.
 
     What is not on this machine is downloaded, or refused (MissingDataError).
+
+    Examples:
+        >>> import gradlex
+        >>> arrays = gradlex.data.load(gradlex.Recipe(dataset="digits", train_size=100))
+        >>> arrays.x_train.shape, arrays.x_test.shape
+        ((100, 8, 8, 1), (359, 8, 8, 1))
     """
     if recipe.train_size is not None and recipe.train_size < 2:
         raise InputError(f"train_size must be at least 2, got {recipe.train_size}.")

@@ -17,7 +17,18 @@ _BLOCK = 1024  # samples
 
 @dataclass(frozen=True, kw_only=True)
 class Normalization:
-    """Mean and standard deviation of each channel (or feature); bytes count as 0 to 1."""
+    """Mean and standard deviation of each channel (or feature); bytes count as 0 to 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import Normalization
+        >>> normalization = Normalization.of(np.array([[0.0, 5.0], [2.0, 5.0]]))
+        >>> normalization.mean, normalization.std  # a constant feature is divided by 1
+        ((1.0, 5.0), (1.0, 1.0))
+        >>> normalization.apply(torch.tensor([[4.0, 6.0]]))
+        tensor([[3., 1.]])
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]

@@ -68,5 +68,13 @@ OWN = DatasetInfo(
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The settings of a named dataset, or those of one's own data."""
+    """The settings of a named dataset, or those of one's own data.
+
+    Examples:
+        >>> from gradlex.data import dataset_info
+        >>> dataset_info("cifar10").augment, dataset_info("cifar10").batch_size
+        ('crop4,flip', 128)
+        >>> dataset_info("mine.npz").name  # your own data
+        'your own'
+    """
     return DATASETS.get(name, OWN)

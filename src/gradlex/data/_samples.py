@@ -36,7 +36,18 @@ _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 class Samples(Protocol):
-    """Numbered samples with targets, given out in batches on the training device."""
+    """Numbered samples with targets, given out in batches on the training device.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import ArraySamples, Samples, flip
+        >>> samples: Samples = ArraySamples(torch.arange(6.0).reshape(2, 1, 1, 3), torch.tensor([0, 1]), augment=flip())
+        >>> samples.clean(np.array([1]))[0]  # what selection sees
+        tensor([[[[3., 4., 5.]]]])
+        >>> samples.augmented(np.array([1]), np.random.default_rng(2))[0]  # what training may see
+        tensor([[[[5., 4., 3.]]]])
+    """
 
     def __len__(self) -> int: ...
 
@@ -107,6 +118,16 @@ def make_samples(
 
     Raises:
         InputError: What was given cannot be drawn from, or differs from the training samples in being bytes.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from gradlex.data import make_samples
+        >>> images = torch.randint(256, (10, 3, 8, 8), dtype=torch.uint8)
+        >>> samples, normalization = make_samples((images, torch.arange(10) % 2))
+        >>> x, y = samples.clean(np.array([0, 3]))
+        >>> x.dtype, y  # bytes are normalized
+        (torch.float32, tensor([0, 1]))
     """
     if augment is not None:
         augment = as_augmentation(augment)

@@ -34,7 +34,24 @@ from gradlex.selection import Choice, ErrorTable, Indices
 
 
 class PopulationEngine:
-    """The default engine: one worker, alone or in a team, and the steps that make the next parent."""
+    """The default engine: one worker, alone or in a team, and the steps that make the next parent.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.engine import PopulationEngine
+        >>> class Half:  # train at half of the learning rate
+        ...     def __init__(self, worker, team, steps):
+        ...         self.inner = PopulationEngine(worker, team, steps)
+        ...         self.num_samples, self.num_cases = self.inner.num_samples, self.inner.num_cases
+        ...     def train(self, parent, subsets, lr):
+        ...         return self.inner.train(parent, subsets, lr / 2)
+        >>> data = torch.randn(60, 4), torch.arange(60) % 2
+        >>> recipe = gradlex.Recipe(generations=1, batch_size=16)
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, engine=Half)
+        >>> len(run.generations)
+        1
+    """
 
     def __init__(self, worker: Worker, team: Team | None = None, steps: Steps = ()) -> None:
         self.worker, self.steps = worker, steps

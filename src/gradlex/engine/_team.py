@@ -15,7 +15,16 @@ from gradlex.population import Parent
 
 
 class Team(Protocol):
-    """Who trains which candidate, and what travels: rows of numbers, the parent, and tensors to average."""
+    """Who trains which candidate, and what travels: rows of numbers, the parent, and tensors to average.
+
+    Examples:
+        >>> from gradlex.engine import Serial, Team
+        >>> def told(team: Team, population):
+        ...     if team.leads:  # one process writes and prints
+        ...         print(team.mine(population))
+        >>> told(Serial(), population=4)
+        [0, 1, 2, 3]
+    """
 
     @property
     def leads(self) -> bool:
@@ -59,7 +68,13 @@ class Team(Protocol):
 
 
 class Serial:
-    """One process that does everything itself."""
+    """One process that does everything itself.
+
+    Examples:
+        >>> from gradlex.engine import Serial
+        >>> Serial().mine(3)  # one process trains every candidate
+        [0, 1, 2]
+    """
 
     leads = True
     parallel = None

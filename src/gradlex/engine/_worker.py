@@ -74,6 +74,19 @@ class Worker:
     the host and only the one that is computed lies on the device; with `stacked` they are trained together. `watch` is
     called before every batch and may raise, when another process has died for example. `output` says which of the
     model's outputs is learnt.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> recipe = gradlex.Recipe(population=2, momentum="reset", generations=1, batch_size=8, threads=1)
+        >>> samples = gradlex.data.ArraySamples(torch.randn(32, 4), torch.arange(32) % 2)
+        >>> task = gradlex.tasks.Classification(classes=2)
+        >>> worker = gradlex.engine.Worker(torch.nn.Linear(4, 2), samples, task, recipe, torch.device("cpu"))
+        >>> parent = worker.first_parent()
+        >>> sorted(parent.state)
+        ['bias', 'weight']
+        >>> sorted(worker.evaluate(parent.state, samples))
+        ['accuracy', 'balanced_accuracy', 'loss', 'worst_class_accuracy']
     """
 
     def __init__(

@@ -27,6 +27,13 @@ def build(
     `timm:` and a name of timm's where that is installed. `in_channels` are an image's channels, or the
     features of a plain vector; `image_size` the image's smaller side (None: unknown, not checked, nor is it
     for networks from elsewhere); `width` scales every hidden layer, 1.0 being the published size.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.models import build
+        >>> net = build("resnet18", num_classes=10, in_channels=3, width=0.125)
+        >>> net(torch.rand(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
     """
     if num_classes < 1:
         raise InputError(f"num_classes must be at least 1, got {num_classes}.")

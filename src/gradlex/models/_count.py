@@ -15,6 +15,15 @@ def count(model: nn.Module, input_shape: Sequence[int]) -> tuple[int, int]:
     Multiply-adds are those of convolutions and matrix products; norms, activations and additions are left
     out, as is usual. It runs one forward pass in evaluation mode on the model's own device, and leaves the
     model as it was; a model built under `torch.device("meta")` computes nothing and is counted at once.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.models import build, count
+        >>> with torch.device("meta"):  # no memory is taken, nothing is computed
+        ...     net = build("vgg16", num_classes=10)
+        >>> parameters, multiply_adds = count(net, (3, 32, 32))
+        >>> f"{parameters / 1e6:.1f} M parameters, {multiply_adds / 1e6:.0f} M multiply-adds"
+        '14.7 M parameters, 313 M multiply-adds'
     """
     parameters = sum(parameter.numel() for parameter in model.parameters())
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

@@ -63,6 +63,14 @@ def efficientnetb0(
     `stochastic_depth` is how often training leaves a residual branch out (Huang et al. 2016): 0 at the first block,
     rising linearly with depth towards this; 0.2 as published, 0 as in Ding and Spector (2022). To train with it, write
     a factory of your own that calls this one, and give it as `--model module:factory`.
+
+    Examples:
+        >>> from torch import nn
+        >>> from gradlex.models import efficientnetb0
+        >>> def net(num_classes):  # in mynets.py; then --model mynets:net
+        ...     return efficientnetb0(num_classes=num_classes, stochastic_depth=0.2)
+        >>> isinstance(net(10), nn.Module)
+        True
     """
     check("stochastic_depth", Annotated[float, Ge(0), Le(1)], stochastic_depth)
     wide = partial(scaled, width=width, multiple=8)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """One architecture: where its factory stands, where it was published, and what it needs."""
+    """One architecture: where its factory stands, where it was published, and what it needs.
+
+    Examples:
+        >>> from gradlex.models import MODELS
+        >>> MODELS["resnet18"].paper, MODELS["resnet18"].parameters
+        ('He et al. 2016', 11173962)
+        >>> [name for name, info in MODELS.items() if info.parameters < 1_000_000]
+        ['small-cnn', 'mlp', 'resnet20', 'resnet56']
+    """
 
     name: str
     paper: str

@@ -21,7 +21,16 @@ OptimizerState: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Parent:
-    """The network that the candidates of `generation` start from, with what else is inherited."""
+    """The network that the candidates of `generation` start from, with what else is inherited.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> parent = gradlex.Parent(generation=3, state={"weight": torch.ones(2)})
+        >>> parent = parent.with_slot("slow", {"weight": torch.zeros(2)})  # what a promotion step remembers
+        >>> parent.slots["slow"]["weight"]
+        tensor([0., 0.])
+    """
 
     generation: int
     state: State

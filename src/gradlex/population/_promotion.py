@@ -33,7 +33,20 @@ _COUNTED = ("step", "eta", "mu", "mu_product")
 
 
 class PromotedCandidates(Protocol):
-    """What a step can read about the generation that is being promoted."""
+    """What a step can read about the generation that is being promoted.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> class Shares:
+        ...     def __call__(self, parent, before, candidates: gradlex.population.PromotedCandidates):
+        ...         print(dict(candidates.weights), len(candidates.losses))
+        ...         return parent
+        >>> data = torch.randn(60, 4), torch.arange(60) % 2
+        >>> recipe = gradlex.Recipe(generations=1, batch_size=16, population=2, promotion="average")
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, promotion_steps=[Shares()])
+        {0: 0.5, 1: 0.5} 2
+    """
 
     @property
     def weights(self) -> Mapping[int, float]:
@@ -56,7 +69,21 @@ class PromotedCandidates(Protocol):
 
 
 class Step(Protocol):
-    """One step of promotion."""
+    """One step of promotion.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> class Told:
+        ...     def __call__(self, parent, before, candidates):
+        ...         print(before.generation, sorted(candidates.trainable))
+        ...         return parent
+        >>> data = torch.randn(60, 4), torch.arange(60) % 2
+        >>> recipe = gradlex.Recipe(generations=2, batch_size=16)
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, promotion_steps=[Told()])
+        0 ['bias', 'weight']
+        1 ['bias', 'weight']
+    """
 
     def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
         """The parent after this step."""
@@ -102,6 +129,17 @@ class OuterStep:
 
     With d = promoted - parent and v <- momentum v + d, the parent becomes parent + lr v, or, in Nesterov's form,
     parent + lr (d + momentum v). It remembers v.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> import torch
+        >>> from gradlex import Parent
+        >>> from gradlex.population import OuterStep
+        >>> candidates = SimpleNamespace(trainable=["w"])
+        >>> before = Parent(generation=0, state={"w": torch.tensor([1.0])})
+        >>> promoted = Parent(generation=1, state={"w": torch.tensor([2.0])})
+        >>> OuterStep(lr=0.5)(promoted, before, candidates).state["w"]  # half of the way
+        tensor([1.5000])
     """
 
     lr: float
@@ -138,7 +176,18 @@ class OuterStep:
 
 @dataclass(frozen=True)
 class Recalibration:
-    """Compute batch-norm statistics anew, as averaged weights need them (Izmailov et al. 2018)."""
+    """Compute batch-norm statistics anew, as averaged weights need them (Izmailov et al. 2018).
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2))
+        >>> data = torch.randn(64, 4), torch.arange(64) % 2
+        >>> recipe = gradlex.Recipe(generations=1, batch_size=16, promotion="average", recalibrate=4)
+        >>> run = gradlex.train(net, data, recipe)  # recalibrate=4 is this step, with 4 batches
+        >>> run.recipe.recalibrate
+        4
+    """
 
     batches: int
 
@@ -149,7 +198,20 @@ class Recalibration:
 
 @dataclass(frozen=True)
 class MovingAverage:
-    """Keep decay x average + (1 - decay) x parent beside the parents; whole numbers are the parent's."""
+    """Keep decay x average + (1 - decay) x parent beside the parents; whole numbers are the parent's.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> import torch
+        >>> from gradlex import Parent
+        >>> from gradlex.population import MovingAverage
+        >>> average, candidates = MovingAverage(decay=0.9), SimpleNamespace(trainable=["w"])
+        >>> start = Parent(generation=0, state={})
+        >>> first = average(Parent(generation=1, state={"w": torch.tensor([1.0])}), start, candidates)
+        >>> second = average(Parent(generation=2, state={"w": torch.tensor([2.0])}), first, candidates)
+        >>> second.slots["ema"]["w"]
+        tensor([1.1000])
+    """
 
     decay: float
 
@@ -166,7 +228,20 @@ class MovingAverage:
 
 @dataclass(frozen=True)
 class TailMean:
-    """Keep the mean of all parents since the branch (SWA, Izmailov et al. 2018); whole numbers are the parent's."""
+    """Keep the mean of all parents since the branch (SWA, Izmailov et al. 2018); whole numbers are the parent's.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> import torch
+        >>> from gradlex import Parent
+        >>> from gradlex.population import TailMean
+        >>> mean, candidates = TailMean(), SimpleNamespace(trainable=["w"])
+        >>> parent = Parent(generation=0, state={})
+        >>> for generation, value in enumerate([1.0, 2.0, 6.0], start=1):
+        ...     parent = mean(Parent(generation=generation, state={"w": torch.tensor([value])}), parent, candidates)
+        >>> parent.slots["tail"]["w"]
+        tensor([3.])
+    """
 
     def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
         """The same parent, with the mean so far and the number of parents in it."""

@@ -15,6 +15,15 @@ def split(num_samples: int, population: int, rng: np.random.Generator) -> list[I
     """Deal all samples into `population` random subsets whose sizes differ by at most one.
 
     Each subset comes in random order, which is the order it is trained in.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.population import split
+        >>> subsets = split(10, population=3, rng=np.random.default_rng(0))
+        >>> [len(subset) for subset in subsets]
+        [4, 3, 3]
+        >>> sorted(np.concatenate(subsets).tolist())  # together they hold every sample once
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
     return np.array_split(rng.permutation(num_samples), population)
 

@@ -33,7 +33,18 @@ def batch_lexicase(
     case_batch: Annotated[int, Ge(1)] = 32,
     _first_slice: int = FIRST_SLICE,
 ) -> Choice:
-    """Filter the pool batch by batch of `case_batch` cases until one candidate is left."""
+    """Filter the pool batch by batch of `case_batch` cases until one candidate is left.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, batch_lexicase
+        >>> errors = TableErrors([[0, 1, 1, 1], [1, 0, 0, 0]])  # the first candidate solves one case, the second three
+        >>> order = np.array([0, 1, 2, 3])
+        >>> batch_lexicase(order, errors, np.random.default_rng(0), case_batch=1).index
+        0
+        >>> batch_lexicase(order, errors, np.random.default_rng(0), case_batch=4).index
+        1
+    """
     pool = errors.candidates
     trail = Trail()
     if len(pool) == 1:

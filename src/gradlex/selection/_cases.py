@@ -30,7 +30,19 @@ Nan: TypeAlias = Literal["worst", "missing", "refuse"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cases:
-    """What the cases are. A column is one column of a table, or one sample in training."""
+    """What the cases are. A column is one column of a table, or one sample in training.
+
+    Examples:
+        >>> from gradlex.selection import Cases, selection_probabilities
+        >>> errors = [[0, 0, 0, 1], [1, 1, 1, 0]]
+        >>> selection_probabilities(errors).tolist()
+        [0.75, 0.25]
+        >>> patients = ["ann", "ann", "ann", "bob"]  # who each column belongs to
+        >>> selection_probabilities(errors, cases=Cases(groups=patients)).tolist()
+        [0.5, 0.5]
+        >>> selection_probabilities(errors, cases=Cases(groups=patients, weights={"bob": 4})).tolist()
+        [0.2, 0.8]
+    """
 
     groups: npt.ArrayLike | None = None
     """(columns,): the group of each, as numbers or names. Each group is one case: its error is the mean over its

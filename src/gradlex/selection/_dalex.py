@@ -33,7 +33,17 @@ def dalex(
     *,
     sigma: Annotated[float, Ge(0), Le(1e300)] = 200.0,  # beyond it, draws times sigma would overflow
 ) -> Choice:
-    """The least weighted error over every case, weights drawn anew."""
+    """The least weighted error over every case, weights drawn anew.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, dalex, select_parents
+        >>> errors = [[0, 0, 1], [1, 1, 0]]
+        >>> dalex(np.arange(3), TableErrors(errors), np.random.default_rng(0), sigma=0).index  # equal weights
+        0
+        >>> sorted(set(select_parents(errors, 100, "dalex", rng=0, sigma=200).tolist()))  # nearly lexicase
+        [0, 1]
+    """
     pool = errors.candidates
     if len(pool) == 1:
         return Choice(index=int(pool[0]), reason="only_candidate")

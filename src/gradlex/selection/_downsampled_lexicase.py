@@ -28,7 +28,17 @@ def downsampled_lexicase(
     on_all_fail: OnAllFail = "random",
     depth: Depth = None,
 ) -> Choice:
-    """Lexicase on the first `share` of the order, which is a random sample in a random order."""
+    """Lexicase on the first `share` of the order, which is a random sample in a random order.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, downsampled_lexicase
+        >>> errors = TableErrors([[0, 0, 0, 0, 1], [0, 0, 0, 0, 0]])  # only the last case tells them apart
+        >>> order = np.array([3, 0, 4, 1, 2])
+        >>> choice = downsampled_lexicase(order, errors, np.random.default_rng(0), share=0.4)
+        >>> choice.reason, choice.cases_used  # the sample is cases 3 and 0
+        ('exhausted', 2)
+    """
     sample = cases[: sample_size(share, len(cases))]
     return lexicase(sample, errors, rng, on_all_fail=on_all_fail, depth=depth)
 

@@ -60,7 +60,16 @@ def epsilon_lexicase(
     epsilon_mode: EpsilonMode = "semi-dynamic",
     _first_slice: int = FIRST_SLICE,
 ) -> Choice:
-    """Keep whoever is within epsilon of the best, case by case (None: the median absolute deviation)."""
+    """Keep whoever is within epsilon of the best, case by case (None: the median absolute deviation).
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, epsilon_lexicase
+        >>> errors = TableErrors([[0.10, 0.9], [0.12, 0.2], [0.9, 0.1]])  # (candidates, cases)
+        >>> choice = epsilon_lexicase(np.array([0, 1]), errors, np.random.default_rng(0), epsilon=0.05)
+        >>> choice.survivors  # 0.12 is as good as 0.10, so the second case decides
+        ((1, (0, 1)), (2, (1,)))
+    """
 
     def ask(part: Indices, pool: Indices) -> tuple[Floats, Floats | None]:
         if epsilon_mode == "static":

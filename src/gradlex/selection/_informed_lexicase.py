@@ -39,7 +39,16 @@ def informed_lexicase(
     on_all_fail: OnAllFail = "random",
     depth: Depth = None,
 ) -> Choice:
-    """Lexicase on a farthest-first sample of a `share` of the cases."""
+    """Lexicase on a farthest-first sample of a `share` of the cases.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, informed_lexicase
+        >>> errors = TableErrors([[0, 0, 0, 0, 1], [0, 0, 0, 0, 0]])  # only the last case tells them apart
+        >>> choice = informed_lexicase(np.arange(5), errors, np.random.default_rng(0), share=0.4)
+        >>> choice.index, choice.deciding  # the sample has two cases that differ, so it never misses the last
+        (1, (4,))
+    """
     memory = errors.memory
     if len(errors.candidates) == 1:
         older = _older(memory) if memory else {}

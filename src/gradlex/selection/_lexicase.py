@@ -33,6 +33,16 @@ def lexicase(
     example, would soon end in a random choice. With those use "survive", the classic rule.
     `depth` is how many cases are looked at, at most (None: no limit); one of those left is then picked at random.
     `_first_slice` is how many cases are evaluated at first, and never changes the answer.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, lexicase
+        >>> errors = TableErrors([[0, 1, 0], [0, 0, 1], [1, 0, 0]])  # (candidates, cases)
+        >>> choice = lexicase(np.array([0, 2, 1]), errors, np.random.default_rng(0))
+        >>> choice.index, choice.reason, choice.cases_used
+        (0, 'sole_survivor', 2)
+        >>> choice.survivors  # after how many cases which candidates were left
+        ((1, (0, 1)), (2, (0,)))
     """
     pool = errors.candidates
     trail = Trail()

@@ -21,7 +21,17 @@ from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices
 def plexicase(
     cases: Indices, errors: CaseErrors, rng: np.random.Generator, *, alpha: Annotated[float, Ge(0)] = 1.0
 ) -> Choice:
-    """Draw one candidate by its probability."""
+    """Draw one candidate by its probability.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, plexicase, selection_probabilities
+        >>> errors = [[0, 0, 1], [1, 1, 0], [1, 1, 1]]
+        >>> plexicase(np.arange(3), TableErrors(errors), np.random.default_rng(0)).survivors  # those with any chance
+        ((3, (0, 1)),)
+        >>> selection_probabilities(errors, method="plexicase", alpha=2).round(2).tolist()
+        [0.8, 0.2, 0.0]
+    """
     pool = errors.candidates
     if len(pool) == 1:
         return Choice(index=int(pool[0]), reason="only_candidate")

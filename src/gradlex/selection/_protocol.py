@@ -20,7 +20,17 @@ ErrorTable: TypeAlias = npt.NDArray[np.floating | np.integer]
 
 
 class CaseErrors(Protocol):
-    """The errors of one generation's candidates, evaluated only when a strategy calls for them."""
+    """The errors of one generation's candidates, evaluated only when a strategy calls for them.
+
+    Examples:
+        >>> from gradlex.selection import CaseErrors, Choice, select_parents
+        >>> def first_case(cases, errors: CaseErrors, rng):  # whoever is best on the first case
+        ...     pool = errors.candidates
+        ...     table = errors(cases[:1], pool)  # (pool, 1); only this case is evaluated
+        ...     return Choice(index=pool[table[:, 0].argmin()], reason="first_case", cases_used=1)
+        >>> sorted(select_parents([[0, 1, 1], [1, 0, 0]], 10, method=first_case, rng=0).tolist())
+        [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
+    """
 
     @property
     def candidates(self) -> Indices:
@@ -43,7 +53,15 @@ class CaseErrors(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which candidate becomes the parent, and how it came to that."""
+    """Which candidate becomes the parent, and how it came to that.
+
+    Examples:
+        >>> from gradlex.selection import Choice
+        >>> Choice(index=2, reason="best_mean", cases_used=50).shares
+        {2: 1.0}
+        >>> Choice(index=2, reason="average", weights={1: 0.5, 2: 0.5}).shares  # the parent is a mean of two candidates
+        {1: 0.5, 2: 0.5}
+    """
 
     index: int
     reason: str
@@ -99,7 +117,19 @@ class Trail:
 
 
 class Selection(Protocol):
-    """A strategy with its options bound: who becomes the parent."""
+    """A strategy with its options bound: who becomes the parent.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import Selection, TableErrors, bind
+        >>> def winners(select: Selection, table):
+        ...     rng = np.random.default_rng(0)
+        ...     return {select(rng.permutation(3), TableErrors(table), rng).index for _ in range(50)}
+        >>> winners(bind("lexicase"), [[0, 0, 1], [1, 1, 0]])
+        {0, 1}
+        >>> winners(bind("tournament"), [[0, 0, 1], [1, 1, 0]])
+        {0}
+    """
 
     def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
         """Choose one of `errors.candidates`, looking at `cases` in their order."""

@@ -42,7 +42,18 @@ _WANTED = "a function select(cases, errors, rng, *, options) that returns a grad
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionInfo:
-    """One method: its function, its publication, and what it looks at."""
+    """One method: its function, its publication, and what it looks at.
+
+    Examples:
+        >>> from gradlex.selection import SELECTIONS
+        >>> info = SELECTIONS["lexicase"]
+        >>> info.paper
+        'Spector 2012; Ding & Spector 2022'
+        >>> dict(info.options)
+        {'on_all_fail': 'random', 'depth': None}
+        >>> [name for name, info in SELECTIONS.items() if not info.asks]  # these evaluate no case
+        ['random', 'sgd']
+    """
 
     name: str
     strategy: Callable[..., Choice]
@@ -187,6 +198,16 @@ def bind(method: str | Callable[..., Choice], /, **options: Any) -> Selection:
     `method` is a name of `SELECTIONS`, `module:function` (importable, also from the current folder), or a function of
     your own: `select(cases, errors, rng, *, own options) -> Choice`. Options that are not given have the defaults of
     the strategy's signature.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, bind
+        >>> select = bind("tournament", tournament_size=2)
+        >>> select(np.arange(2), TableErrors([[0, 1], [0, 0]]), np.random.default_rng(0)).index
+        1
+        >>> bind("tournament", size=2)
+        Traceback (most recent call last):
+        gradlex.errors.InputError: selection 'tournament' has no option 'size': it takes tournament_size.
     """
     info = find(method)
     info.check(options)

@@ -37,7 +37,18 @@ _SEED = 20_220_425
 
 
 class TableErrors:
-    """CaseErrors over a (candidates, cases) array; what is not finite counts as infinity, the worst."""
+    """CaseErrors over a (candidates, cases) array; what is not finite counts as infinity, the worst.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, lexicase
+        >>> errors = TableErrors([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+        >>> lexicase(np.array([0, 2, 1]), errors, np.random.default_rng(0)).index
+        0
+        >>> errors(np.array([2]), np.array([0, 1]))  # case 2 of the first two candidates: (pool, cases)
+        array([[0],
+               [1]])
+    """
 
     def __init__(
         self,
@@ -80,7 +91,7 @@ def select_parents(
     generator, a seed, or None for fresh randomness. The table is an array, a list of rows or a torch tensor; `cases`
     says what its columns are where they are more than cases alike: groups, weights, priorities, higher is better.
 
-    Example:
+    Examples:
         >>> from gradlex.selection import select_parents
         >>> errors = [[0, 0, 1], [1, 1, 0], [1, 1, 1]]  # (individuals, cases)
         >>> sorted(set(select_parents(errors, k=100, rng=0).tolist()))  # the third is never better than the others
@@ -153,7 +164,18 @@ def _weighted(info: SelectionInfo, table: ErrorTable, order: ResolvedCases) -> E
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chances:
-    """How likely each candidate is to be chosen, and how well that is known."""
+    """How likely each candidate is to be chosen, and how well that is known.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import selection_chances
+        >>> few = selection_chances([[0, 1], [1, 0]])
+        >>> few.exact, few.standard_error.tolist()
+        (True, [0.0, 0.0])
+        >>> many = selection_chances(np.random.default_rng(0).random((60, 100)) > 0.5)  # too many pools to go through
+        >>> many.exact, bool(many.standard_error.max() <= 0.0025)
+        (False, True)
+    """
 
     values: Probabilities
     """(candidates,), summing to 1."""
@@ -179,6 +201,12 @@ def selection_chances(
     fixed amount of work they are estimated from 40,000 parents drawn with a fixed seed, each chance within a standard
     error of at most 0.0025; `Chances.exact` says which. `exact=True` refuses to estimate. `cases` says what the columns
     are, as for `select_parents`.
+
+    Examples:
+        >>> from gradlex.selection import selection_chances
+        >>> chances = selection_chances([[0, 0, 1], [1, 1, 0]], method="tournament", tournament_size=2)
+        >>> chances.values.tolist(), chances.exact  # the first has the lower mean error
+        ([1.0, 0.0], True)
     """
     check("exact", Literal["auto", True], exact)
     table, order = _described(errors, cases)
@@ -244,7 +272,7 @@ def selection_probabilities(
 
     `exact=True` refuses to estimate; `selection_chances` says whether it was done, and the standard error.
 
-    Example:
+    Examples:
         >>> from gradlex.selection import selection_probabilities
         >>> errors = [[0, 0, 1], [1, 1, 0], [1, 1, 1]]  # the first solves two cases, the second one
         >>> selection_probabilities(errors, on_all_fail="survive").round(3).tolist()

@@ -25,7 +25,16 @@ def tournament(
     *,
     tournament_size: Annotated[int, Ge(1)] | None = None,
 ) -> Choice:
-    """The best of `tournament_size` random entrants (None: everyone) by mean error over every case."""
+    """The best of `tournament_size` random entrants (None: everyone) by mean error over every case.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import TableErrors, tournament
+        >>> errors = TableErrors([[0, 0, 1], [1, 1, 0], [1, 1, 1]])
+        >>> choice = tournament(np.arange(3), errors, np.random.default_rng(0))
+        >>> choice.index, choice.reason, choice.cases_used
+        (0, 'best_mean', 3)
+    """
     pool = errors.candidates
     if len(pool) == 1:
         return Choice(index=int(pool[0]), reason="only_candidate")

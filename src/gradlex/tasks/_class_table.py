@@ -26,7 +26,20 @@ class ClassRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassTable:
-    """A confusion matrix."""
+    """A confusion matrix.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import ClassTable
+        >>> predicted, targets = torch.tensor([0, 0, 1, 2, 1, 1]), torch.tensor([0, 0, 1, 2, 2, 2])
+        >>> table = ClassTable.of(predicted, targets, classes=3)
+        >>> table.counts
+        array([[2, 0, 0],
+               [0, 1, 0],
+               [0, 2, 1]])
+        >>> table.mistakes(1)  # class 2 was taken for class 1, twice
+        [(2, 1, 2)]
+    """
 
     counts: npt.NDArray[np.int64]
     """(classes, classes): rows are the samples' own classes, columns the predicted ones."""

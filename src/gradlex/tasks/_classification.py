@@ -45,6 +45,15 @@ class Classification:
         class_weights: The weight of each class in the training loss, or "balanced": as rare classes need to count as
             much as common ones.
         classes: How many there are (default: as many as the network tells apart).
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import Classification
+        >>> outputs, targets = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+        >>> Classification().errors(outputs, targets)  # right, wrong
+        tensor([0., 1.])
+        >>> Classification(case_error="loss").errors(outputs, targets)
+        tensor([0.1269, 1.3133])
     """
 
     case_error: CaseError = "correct"

@@ -31,6 +31,17 @@ class Custom:
         selection: Where the recipe names none (default: epsilon-lexicase for graded errors, otherwise lexicase).
         check: Refuses (InputError) inputs, targets or outputs that do not fit.
         predict: Makes of outputs what a person would read.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import Custom
+        >>> def far(outputs, targets):  # a case is solved within a distance of 1
+        ...     return ((outputs - targets).norm(dim=1) > 1).float()
+        >>> task = Custom(loss=torch.nn.functional.mse_loss, errors=far, graded=False)
+        >>> task.errors(torch.zeros(2, 2), torch.tensor([[0.5, 0.5], [3.0, 4.0]]))
+        tensor([0., 1.])
+        >>> task.selection
+        'lexicase'
     """
 
     def __init__(

@@ -14,6 +14,16 @@ def infer_task(targets: Any) -> str:
     """The task of targets that only one fits, by its name; refused where several might, or none.
 
     As for scikit-learn's `type_of_target`, whole numbers are classes also where they are stored as floats.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import infer_task
+        >>> infer_task(torch.tensor([0, 2, 1]))
+        'classification'
+        >>> infer_task(torch.tensor([0.1, 2.5, 1.0]))
+        'regression'
+        >>> infer_task(torch.tensor([[0, 1], [1, 1]]))
+        'multi-label'
     """
     if isinstance(targets, Tensor) and targets.ndim == 1:
         return "classification" if _whole(targets) else "regression"

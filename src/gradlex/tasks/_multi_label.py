@@ -36,6 +36,18 @@ class MultiLabel:
 
     Args:
         case_error: Selection sees the share of a case's labels that are wrong; whether any is (exact); or its loss.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import MultiLabel
+        >>> outputs = torch.tensor([[3.0, -1.0, 2.0, -2.0]])
+        >>> targets = torch.tensor([[1, 0, 0, 0]])
+        >>> MultiLabel().predict(outputs)
+        tensor([[1, 0, 1, 0]])
+        >>> MultiLabel().errors(outputs, targets)  # one label of four is wrong
+        tensor([0.2500])
+        >>> MultiLabel(case_error="exact").errors(outputs, targets)
+        tensor([1.])
     """
 
     case_error: Literal["share", "exact", "loss"] = "share"

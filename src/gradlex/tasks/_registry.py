@@ -27,7 +27,13 @@ TASKS: Mapping[str, Callable[..., Task]] = {
 
 
 def make_task(name: str, options: Mapping[str, Any]) -> Task:
-    """The task of this name, or of `module:Class`, with its options."""
+    """The task of this name, or of `module:Class`, with its options.
+
+    Examples:
+        >>> from gradlex.tasks import make_task
+        >>> make_task("regression", {"criterion": "huber"}).criterion
+        'huber'
+    """
     if ":" in name:
         factory: Any = load_object(name, "task")
     elif name in TASKS:

@@ -43,6 +43,18 @@ class Regression:
         delta: Where Huber's loss becomes linear.
         mean: What targets are standardised by, a number for each output (default: by the training part).
         scale: Likewise; mean=[0], scale=[1] leaves them as they are.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import Regression
+        >>> prices = torch.tensor([100.0, 200.0, 300.0, 400.0])
+        >>> task = Regression().fitted(torch.zeros(4, 1), [prices])  # standardised by the training targets
+        >>> task.mean
+        (250.0,)
+        >>> task.predict(torch.zeros(1, 1))  # an output of 0 is the mean price
+        tensor([250.], dtype=torch.float64)
+        >>> task.errors(torch.zeros(4, 1), prices)  # in standard deviations
+        tensor([1.3416, 0.4472, 0.4472, 1.3416])
     """
 
     criterion: Criterion = "mse"

@@ -34,6 +34,18 @@ class Segmentation:
     Args:
         case_error: Selection sees 1 - IoU of each image, the share of its wrong pixels, or their mean loss.
         ignore_index: Pixels of this number count for nothing.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import Segmentation
+        >>> targets = torch.tensor([[[0, 0], [1, 1]]])  # one image of 2 x 2 pixels
+        >>> outputs = torch.zeros(1, 2, 2, 2)
+        >>> outputs[:, 1, 1, 1] = 5  # class 1 in the last pixel, class 0 elsewhere
+        >>> Segmentation(case_error="pixels").errors(outputs, targets)
+        tensor([0.2500])
+        >>> Segmentation().predict(outputs)
+        tensor([[[0, 0],
+                 [0, 1]]])
     """
 
     case_error: Literal["iou", "pixels", "loss"] = "iou"

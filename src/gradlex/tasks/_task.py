@@ -14,7 +14,15 @@ from gradlex.errors import InputError, refusing_as
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric of a task: how it is read and printed."""
+    """One metric of a task: how it is read and printed.
+
+    Examples:
+        >>> from gradlex.tasks import Measure, Regression
+        >>> Measure("accuracy", fraction=True)
+        Measure(name='accuracy', higher_is_better=True, fraction=True)
+        >>> [measure.name for measure in Regression().measures]  # the first is the primary one
+        ['r2', 'rmse', 'mae']
+    """
 
     name: str
     higher_is_better: bool = True
@@ -36,6 +44,29 @@ class Task(Protocol):
     - `class_table(predicted, targets)`, a `ClassTable`: how many samples of each class were taken for which;
     - `losses(outputs, targets)`, the (cases,) losses, where errors say only right or wrong;
     - `outputs(targets)`, how many outputs a network needs for these targets, where gradlex builds it.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.tasks import Measure
+        >>> class Side:  # is the output on the right side of 0?
+        ...     measures = (Measure("accuracy", fraction=True),)
+        ...     graded = False
+        ...     def check(self, inputs, targets, outputs):
+        ...         if outputs.shape[1:] != (1,):
+        ...             raise gradlex.InputError(f"outputs must be (samples, 1), got {tuple(outputs.shape)}.")
+        ...     def loss(self, outputs, targets):
+        ...         return torch.relu(1 - outputs[:, 0] * targets).mean()
+        ...     def errors(self, outputs, targets):
+        ...         return (outputs[:, 0] * targets <= 0).float()
+        ...     def metrics(self, batches):
+        ...         errors = torch.cat([self.errors(*batch) for batch in batches])
+        ...         return {"accuracy": 1 - errors.mean().item()}
+        >>> x = torch.linspace(-1, 1, 40).reshape(40, 1)
+        >>> recipe = gradlex.Recipe(generations=2, batch_size=5)
+        >>> run = gradlex.train(torch.nn.Linear(1, 1), (x, x[:, 0].sign()), recipe, task=Side())
+        >>> list(run.train)
+        ['accuracy']
     """
 
     @property

@@ -36,6 +36,17 @@ class Tokens:
         case_error: Selection sees the mean loss of a sequence's tokens, the share that is wrong, or whether any is.
         primary: The metric that is reported first.
         ignore_index: Tokens of this target, such as padding, count for nothing.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.tasks import Tokens
+        >>> targets = torch.tensor([[2, 0, -100, -100]])  # two tokens, then padding
+        >>> outputs = torch.zeros(1, 4, 3)
+        >>> outputs[0, 0, 2] = outputs[0, 1, 1] = 4  # the first token is right, the second wrong
+        >>> Tokens(case_error="share").errors(outputs, targets)
+        tensor([0.5000])
+        >>> Tokens().errors(outputs, targets)  # their mean loss
+        tensor([2.0360])
     """
 
     case_error: Literal["loss", "share", "exact"] = "loss"
