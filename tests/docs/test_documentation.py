@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import doctest
-import importlib
-import pkgutil
+import importlib.util
+import inspect
+import io
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,32 +187,91 @@ def test_a_figure_is_what_its_script_draws(figure, tmp_path, monkeypatch):
     assert (tmp_path / "figure.svg").read_text() == (ROOT / "docs" / "figures" / f"{figure}.svg").read_text()
 
 
-def modules_with_examples():
-    for found in pkgutil.walk_packages(gradlex.__path__, "gradlex."):
-        source = importlib.util.find_spec(found.name).origin
-        if ">>> " in Path(source).read_text("utf-8"):
-            yield found.name
+REFERENCE = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "reference.py")))
+SHOWN = [(module, name) for module, names in REFERENCE.NAMES.items() for name in names]
+WITH_EXAMPLE = [f"{module}.{name}" for module, name in SHOWN if REFERENCE.registry(module, name) is None]
+LIBRARIES = {
+    **{f"gradlex.callbacks.{kind.__name__}": name for name, kind in gradlex.callbacks.LOGGERS.items()},
+    **{f"{module}.{name}": module.rpartition(".")[2] for module, name in SHOWN if ".integrations." in module},
+    "gradlex.integrations.tpot.lexicase_selection": "numpy",  # it imports no TPOT
+}
+"""What the example of a name needs."""
 
 
-@pytest.mark.parametrize("module", list(modules_with_examples()))
-def test_the_examples_of_a_docstring_are_true(module):
-    failed, tried = doctest.testmod(importlib.import_module(module))
-    assert tried
-    assert not failed
+def named(path):
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
-def test_the_reference_has_every_public_name(monkeypatch):
-    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    reference = importlib.import_module("reference")
-    assert "::: gradlex.train\n" in reference.page("gradlex")
-    assert "selection" in reference.MODULES
-    for room in reference.MODULES[1:]:
-        module = importlib.import_module(f"gradlex.{room}")
-        page = reference.page(room)
-        for name in getattr(module, "__all__", ()):
-            if type(getattr(module, name)).__name__ != "module":
-                assert f"::: gradlex.{room}.{name}\n" in page
+def reads_results(path):
+    return path not in LIBRARIES and '"results' in (inspect.getdoc(named(path)) or "")
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory):
+    """A folder with what the examples of docstrings take for granted: finished runs."""
+    folder = tmp_path_factory.mktemp("shelf")
+    mine = folder / "runs" / "mine"
+    main(["train", "--generations", "1", "--threads", "1", "--workers", "1", "--out", str(mine)])
+    for name in ("a", "b"):
+        shutil.copytree(mine, mine.with_name(name))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shelf_with_results(shelf, desk):
+    return shutil.copytree(desk / "results", shelf / "results").parent
+
+
+def check_example(path, folder, monkeypatch):
+    """Run the example of a name, which brings its own imports; it is there, and it is true."""
+    if importlib.util.find_spec(LIBRARIES.get(path, "gradlex")) is None:
+        pytest.skip(f"{LIBRARIES[path]} is not installed")
+    monkeypatch.chdir(folder)
+    own, *others = doctest.DocTestFinder(exclude_empty=False).find(named(path), path, globs={})
+    assert own.examples
+    for found in (own, *others):
+        text = io.StringIO()
+        failed, _ = doctest.DocTestRunner().run(found, out=text.write)
+        assert not failed, text.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore")  # of other libraries, which an example may use
+@pytest.mark.parametrize("path", [path for path in WITH_EXAMPLE if not reads_results(path)])
+def test_the_docstring_of_a_public_name_has_an_example_and_it_is_true(path, shelf, monkeypatch):
+    check_example(path, shelf, monkeypatch)
+
+
+@pytest.mark.slow  # a comparison has processes of its own; .ci/run calls it
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", [path for path in WITH_EXAMPLE if reads_results(path)])
+def test_the_docstring_of_a_name_for_experiments_has_an_example_and_it_is_true(
+    path, shelf_with_results, monkeypatch
+):
+    check_example(path, shelf_with_results, monkeypatch)
+
+
+def test_every_example_of_a_docstring_is_one_of_a_public_name():
+    sources = [source.read_text("utf-8") for source in (ROOT / "src" / "gradlex").rglob("*.py")]
+    written = sum(len(re.findall(r"^ +Examples?:$", text, re.MULTILINE)) for text in sources)
+    assert written == len(WITH_EXAMPLE)
+
+
+def test_the_reference_shows_every_public_name_once():
+    assert len(set(SHOWN)) == len(SHOWN)
+    front = {name for name in gradlex.__all__ if not isinstance(getattr(gradlex, name), ModuleType)}
+    rest = {name for module, name in SHOWN if module == "gradlex.evolve"}
+    assert front - {"__version__"} == {*REFERENCE.NAMES["gradlex"], *rest}
+    for module, names in REFERENCE.NAMES.items():
+        text = REFERENCE.page(module)
+        for name in names:
+            assert f"::: {module}.{name}\n" in text or f"## {name} {{ #{module}.{name} }}\n" in text
+
+
+def test_the_reference_shows_a_registry_by_what_it_holds():
+    text = REFERENCE.page("gradlex.selection")
+    for name, info in gradlex.selection.SELECTIONS.items():
+        assert f"| `{name}` | {info.paper} |" in text
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")

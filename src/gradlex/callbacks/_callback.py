@@ -17,7 +17,23 @@ if TYPE_CHECKING:
 
 
 class LiveRun:
-    """A run in progress, as callbacks see it."""
+    """A run in progress, as callbacks see it.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> class Watch(gradlex.Callback):
+        ...     def on_start(self, run: gradlex.callbacks.LiveRun):
+        ...         print(run.recipe.population, run.device, run.path)
+        ...     def on_generation(self, run, record):
+        ...         print(record.generation, len(run.records), run.network().training)
+        >>> data = torch.randn(60, 4), torch.arange(60) % 3
+        >>> recipe = gradlex.Recipe(generations=2, batch_size=8)
+        >>> run = gradlex.train(torch.nn.Linear(4, 3), data, recipe, callbacks=[Watch()], device="cpu")
+        4 cpu None
+        0 1 False
+        1 2 False
+    """
 
     def __init__(
         self,
@@ -68,7 +84,20 @@ class LiveRun:
 
 
 class Callback:
-    """Override what you need. An exception in a callback ends the run."""
+    """Override what you need. An exception in a callback ends the run.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> class OnlyOne(gradlex.Callback):
+        ...     def on_generation(self, run, record):
+        ...         run.stop("one generation is enough")
+        >>> data = torch.randn(60, 4), torch.arange(60) % 3
+        >>> recipe = gradlex.Recipe(generations=50, batch_size=8)
+        >>> run = gradlex.train(torch.nn.Linear(4, 3), data, recipe, callbacks=[OnlyOne()])
+        >>> run.result["stopped"], len(run.generations)
+        ('one generation is enough', 1)
+    """
 
     def on_start(self, run: LiveRun) -> None:
         """Before the first generation, or before the one that a resumed run continues with.

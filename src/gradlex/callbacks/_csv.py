@@ -14,7 +14,18 @@ from gradlex.callbacks._logger import Logger, folder_of
 
 
 class CSV(Logger):
-    """A table in `path` (default: log.csv in the run folder)."""
+    """A table in `path` (default: log.csv in the run folder).
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> data = torch.randn(60, 4), torch.arange(60) % 2
+        >>> recipe = gradlex.Recipe(generations=2, batch_size=16)
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, callbacks=[gradlex.callbacks.CSV("log.csv")])
+        >>> with open("log.csv") as file:
+        ...     print(len(file.readlines()))  # a header, and a row for each generation
+        3
+    """
 
     name = "csv"
 

@@ -22,6 +22,16 @@ class EarlyStopping(Callback):
 
     It remembers nothing but the records, so that a resumed run stops where it would have stopped.
     `Recipe(patience=...)` adds one.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> data = torch.randn(60, 4), torch.zeros(60, dtype=torch.long)  # one class: nothing to learn after the start
+        >>> recipe = gradlex.Recipe(generations=50, batch_size=16, validation_fraction=0.2)
+        >>> stopping = gradlex.callbacks.EarlyStopping(patience=2)
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, callbacks=[stopping])
+        >>> len(run.generations) < 50
+        True
     """
 
     def __init__(self, patience: int) -> None:

@@ -25,6 +25,25 @@ class Logger(Callback, ABC):
 
     What they raise is reported once, and the run continues without the logger. A resumed run continues its log: what is
     missing is written, and nothing twice.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.callbacks import Logger
+        >>> class Losses(Logger):
+        ...     name = "losses"
+        ...     def open(self, run):
+        ...         return 0  # the first generation to write
+        ...     def write(self, generation, numbers):
+        ...         print(generation, sorted(numbers)[:2])
+        ...     def close(self, run):
+        ...         print(run.ended)
+        >>> data = torch.randn(60, 4), torch.arange(60) % 2
+        >>> recipe = gradlex.Recipe(generations=2, batch_size=16)
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, callbacks=[Losses()])
+        0 ['candidates/disagreement', 'candidates/movement']
+        1 ['candidates/disagreement', 'candidates/movement']
+        finished
     """
 
     name: ClassVar[str]

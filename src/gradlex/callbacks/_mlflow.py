@@ -15,7 +15,14 @@ _ENDED = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class MLflow(Logger):
-    """MLflow at `uri` (default: MLFLOW_TRACKING_URI, else the folder mlruns)."""
+    """MLflow at `uri` (default: MLFLOW_TRACKING_URI, else the folder mlruns).
+
+    Examples:
+        >>> from gradlex.callbacks import MLflow
+        >>> logger = MLflow("my-experiment", uri="mlruns")  # then gradlex.train(..., callbacks=[logger])
+        >>> logger.name
+        'mlflow'
+    """
 
     name = "mlflow"
 

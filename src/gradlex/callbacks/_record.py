@@ -16,7 +16,19 @@ Metrics: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One generation: a line of generations.jsonl, and of evaluations.jsonl where it was evaluated."""
+    """One generation: a line of generations.jsonl, and of evaluations.jsonl where it was evaluated.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> data = torch.randn(60, 4), torch.arange(60) % 3
+        >>> run = gradlex.train(torch.nn.Linear(4, 3), data, gradlex.Recipe(generations=2, batch_size=8))
+        >>> record = run.generations[-1]
+        >>> record.generation, len(record.losses), record.lr
+        (1, 4, 0.05)
+        >>> record.weights[record.selected]  # one candidate is the whole parent
+        1.0
+    """
 
     generation: int
     lr: float

@@ -13,7 +13,14 @@ from gradlex.callbacks._logger import Logger, folder_of, require
 
 
 class TensorBoard(Logger):
-    """Event files in `folder` (default: tensorboard/ in the run folder): `tensorboard --logdir runs`."""
+    """Event files in `folder` (default: tensorboard/ in the run folder): `tensorboard --logdir runs`.
+
+    Examples:
+        >>> from gradlex.callbacks import TensorBoard
+        >>> logger = TensorBoard("logs/first")  # then gradlex.train(..., callbacks=[logger])
+        >>> logger.name
+        'tensorboard'
+    """
 
     name = "tensorboard"
 

@@ -48,7 +48,14 @@ class _Init(Logger):
 
 
 class WandB(_Init):
-    """Weights & Biases; further options are those of `wandb.init`, `mode="offline"` for example."""
+    """Weights & Biases; further options are those of `wandb.init`, `mode="offline"` for example.
+
+    Examples:
+        >>> from gradlex.callbacks import WandB
+        >>> logger = WandB("my-project", mode="offline")  # then gradlex.train(..., callbacks=[logger])
+        >>> logger.name
+        'wandb'
+    """
 
     name = "wandb"
 
@@ -65,7 +72,14 @@ class WandB(_Init):
 
 
 class Trackio(_Init):
-    """trackio: a local database, and a dashboard with `trackio show`; further options are those of `trackio.init`."""
+    """trackio: a local database, and a dashboard with `trackio show`; further options are those of `trackio.init`.
+
+    Examples:
+        >>> from gradlex.callbacks import Trackio
+        >>> logger = Trackio("my-project")  # then gradlex.train(..., callbacks=[logger])
+        >>> logger.name
+        'trackio'
+    """
 
     name = "trackio"
 

@@ -26,7 +26,15 @@ Status: TypeAlias = State | Literal["data missing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """How an experiment is carried out. Nothing here changes its results."""
+    """How an experiment is carried out. Nothing here changes its results.
+
+    Examples:
+        >>> from gradlex.experiments import Resources
+        >>> Resources(jobs=4, device="cpu").on
+        'processes'
+        >>> Resources(on="slurm", on_options={"timeout_min": 60}).jobs
+        'auto'
+    """
 
     jobs: Annotated[int, Ge(1)] | Literal["auto"] = "auto"
     """Runs at the same time (auto: one per CPU core or GPU)."""
@@ -68,7 +76,17 @@ class ExperimentRun:
 def run_experiment(
     experiment: Experiment, resources: Resources | None = None, *, progress: bool = True
 ) -> ExperimentRun:
-    """Run what is not finished yet. Failures do not stop the other runs; they are in the outcome and in the plan."""
+    """Run what is not finished yet. Failures do not stop the other runs; they are in the outcome and in the plan.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from gradlex.experiments import comparison_experiment, run_experiment
+        >>> changes = {"methods": ["sgd", "lexicase"], "generations": 1, "seeds": 1}
+        >>> experiment = comparison_experiment("digits", "small-cnn", out=Path("results"), **changes)
+        >>> done = run_experiment(experiment, progress=False)  # both runs were finished before
+        >>> len(done.plan.runs), done.failures
+        (2, ())
+    """
     resources = resources or Resources()
     check_writable(experiment.root)
     device = find_device(resources.device)
@@ -105,7 +123,16 @@ def run_experiment(
 
 
 def list_experiment(experiment: Experiment, resources: Resources | None = None) -> list[tuple[Cell, Status]]:
-    """The runs and how far each has come; nothing is written, and data that is not here is not downloaded."""
+    """The runs and how far each has come; nothing is written, and data that is not here is not downloaded.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from gradlex.experiments import comparison_experiment, list_experiment
+        >>> changes = {"methods": ["sgd", "lexicase", "random"], "generations": 1, "seeds": 1}
+        >>> experiment = comparison_experiment("digits", "small-cnn", out=Path("results"), **changes)
+        >>> [(cell.method, state) for cell, state in list_experiment(experiment)]
+        [('sgd', 'done'), ('lexicase', 'done'), ('random', 'to do')]
+    """
     resources = resources or Resources()
     check_writable(experiment.root)
     device = find_device(resources.device)

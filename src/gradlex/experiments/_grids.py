@@ -44,7 +44,16 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Datasets x models x methods x populations x momenta x seeds, and the settings that all runs share."""
+    """Datasets x models x methods x populations x momenta x seeds, and the settings that all runs share.
+
+    Examples:
+        >>> from gradlex.experiments import Grid
+        >>> grid = Grid(datasets=("digits",), models=("mlp",), methods=("sgd", "lexicase"), populations=(2, 4))
+        >>> len(grid.cells())  # three seeds of SGD, and of lexicase with each population
+        9
+        >>> grid.changed(seeds=1).seeds
+        1
+    """
 
     datasets: tuple[str, ...]
     models: tuple[str, ...]

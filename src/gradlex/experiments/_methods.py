@@ -19,7 +19,17 @@ EXPECTED_CASES = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One method: its name, the title it has in tables, and what it changes in a recipe."""
+    """One method: its name, the title it has in tables, and what it changes in a recipe.
+
+    Examples:
+        >>> from gradlex.experiments import METHODS
+        >>> METHODS["lexicase"].changes
+        {'selection': 'lexicase'}
+        >>> METHODS["sgd-matched"].title
+        'SGD, equal samples'
+        >>> [name for name, method in METHODS.items() if method.averages][:2]  # no selection
+        ['average', 'average-outer-0.5']
+    """
 
     name: str
     title: str

@@ -31,7 +31,16 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What is to be run: a grid under a name, in a folder."""
+    """What is to be run: a grid under a name, in a folder.
+
+    Examples:
+        >>> from gradlex.experiments import comparison_experiment
+        >>> experiment = comparison_experiment("digits", "small-cnn", methods=["sgd", "lexicase"], seeds=2)
+        >>> experiment.name, experiment.grid.methods
+        ('compare', ('sgd', 'lexicase'))
+        >>> len(experiment.grid.cells())
+        4
+    """
 
     name: str
     """One of NAMES."""
@@ -75,7 +84,15 @@ def comparison_experiment(
     pairs: Sequence[Pair | str] = (),
     **changes: Any,
 ) -> Experiment:
-    """One's own comparison; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/."""
+    """One's own comparison; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from gradlex.experiments import comparison_experiment, list_experiment
+        >>> experiment = comparison_experiment("digits", "mlp", methods=["sgd", "lexicase"], seeds=1, out=Path("mine"))
+        >>> [(cell.method, state) for cell, state in list_experiment(experiment)]
+        [('sgd', 'to do'), ('lexicase', 'to do')]
+    """
     grid = comparison(dataset, model).changed(**changes)
     words = ("compare", *map(folder_word, (Path(dataset).stem, model)))
     return Experiment(
@@ -106,7 +123,16 @@ def paper_experiment(
     layers: Sequence[str] = (),
     **changes: Any,
 ) -> Experiment:
-    """One of the paper's experiments; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/."""
+    """One of the paper's experiments; `changes` are those of `Grid.changed`. Without `out`: a folder under runs/.
+
+    Examples:
+        >>> from gradlex.experiments import paper_experiment
+        >>> experiment = paper_experiment("table2", "paper", seeds=1)
+        >>> experiment.grid.methods
+        ('sgd', 'random', 'tournament', 'lexicase')
+        >>> experiment.grid.populations
+        (4,)
+    """
     return Experiment(
         name=name,
         scale=scale,
@@ -262,7 +288,16 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One experiment of a root."""
+    """One experiment of a root.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from gradlex.experiments import stored_plan
+        >>> from gradlex.runs import stored_run
+        >>> plan = stored_plan(Path("results/compare.json"))
+        >>> [len(stored_run(plan.path(planned)).generations) for planned in plan.runs]
+        [1, 5]
+    """
 
     root: Path
     name: str
@@ -322,7 +357,15 @@ def _plain(planned: Planned) -> dict[str, Any]:
 
 
 def stored_plan(path: Path) -> Plan:
-    """The plan that ROOT/<name>.json holds."""
+    """The plan that ROOT/<name>.json holds.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from gradlex.experiments import stored_plan
+        >>> plan = stored_plan(Path("results/compare.json"))
+        >>> [planned.method for planned in plan.runs]
+        ['sgd', 'lexicase']
+    """
     try:
         content = parse_json(path.read_bytes())
         return Plan(

@@ -43,6 +43,19 @@ def select(
     """Choose `k` of DEAP's individuals by any method of gradlex; they are references, as DEAP's operators return.
 
     Register a `numpy.random.Generator` as `rng` for a stream of your own; a number would choose alike every time.
+
+    Examples:
+        >>> from deap import base, creator
+        >>> from gradlex.integrations import deap as lexicase
+        >>> creator.create("Errors", base.Fitness, weights=(-1.0, -1.0))  # two cases, both minimized
+        >>> creator.create("Individual", list, fitness=creator.Errors)
+        >>> population = [creator.Individual([number]) for number in range(3)]
+        >>> for individual, errors in zip(population, [(0, 1), (1, 0), (1, 1)]):
+        ...     individual.fitness.values = errors
+        >>> toolbox = base.Toolbox()
+        >>> toolbox.register("select", lexicase.select)
+        >>> [2] in toolbox.select(population, k=20)  # the third is never the best on a case
+        False
     """
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(

@@ -30,6 +30,21 @@ class LexicaseSelection(CopyingOperator):  # type: ignore[misc]  # evotorch has 
         rng: A generator, or None to follow the problem's own seed.
         cases: What the cases are: groups, weights, maximize, ...
         options: Of the method.
+
+    Examples:
+        >>> import torch
+        >>> from evotorch import Problem
+        >>> from evotorch.algorithms import GeneticAlgorithm
+        >>> from evotorch.operators import OnePointCrossOver
+        >>> from gradlex.integrations.evotorch import LexicaseSelection
+        >>> def fit(x):  # two objectives, which are the cases
+        ...     return torch.stack([(x - 1).abs().mean(dim=1), (x + 1).abs().mean(dim=1)], dim=1)
+        >>> problem = Problem(["min", "min"], fit, solution_length=3, initial_bounds=(-1, 1), vectorized=True, seed=0)
+        >>> operators = [LexicaseSelection(problem), OnePointCrossOver(problem, tournament_size=1)]
+        >>> search = GeneticAlgorithm(problem, operators=operators, popsize=10)
+        >>> search.run(2)
+        >>> len(search.population)
+        10
     """
 
     def __init__(

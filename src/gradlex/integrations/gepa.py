@@ -16,7 +16,17 @@ from gradlex.selection import Cases, Choice, select_parents
 
 
 class LexicaseCandidateSelector:
-    """GEPA's CandidateSelector by any method of gradlex; `rng` is its own stream over all iterations."""
+    """GEPA's CandidateSelector by any method of gradlex; `rng` is its own stream over all iterations.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> from gradlex.integrations.gepa import LexicaseCandidateSelector
+        >>> scores = [{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}, {"a": 0.0, "b": 0.5}]  # three prompts
+        >>> state = SimpleNamespace(prog_candidate_val_subscores=scores)  # GEPA hands its own state over
+        >>> selector = LexicaseCandidateSelector(rng=0)
+        >>> sorted({selector.select_candidate_idx(state) for _ in range(20)})
+        [0, 1]
+    """
 
     def __init__(
         self,

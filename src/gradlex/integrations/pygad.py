@@ -24,7 +24,22 @@ def parent_selection(
     cases: Cases | None = None,
     **options: Any,
 ) -> Callable[[Any, int, Any], Parents]:
-    """A function that PyGAD takes as `parent_selection_type`; `rng` is its own stream over all generations."""
+    """A function that PyGAD takes as `parent_selection_type`; `rng` is its own stream over all generations.
+
+    Examples:
+        >>> import numpy as np
+        >>> import pygad
+        >>> from gradlex.integrations.pygad import parent_selection
+        >>> def fitness(ga, solution, index):
+        ...     return (-np.abs(solution - 0.5)).tolist()  # a case for each gene, higher is better
+        >>> ga = pygad.GA(
+        ...     num_generations=2, num_parents_mating=2, sol_per_pop=6, num_genes=3, fitness_func=fitness,
+        ...     parent_selection_type=parent_selection(rng=0), random_seed=0, suppress_warnings=True,
+        ... )
+        >>> ga.run()
+        >>> ga.generations_completed
+        2
+    """
     stream = np.random.default_rng(rng)
     given = replace(cases or Cases(), maximize=True)
 

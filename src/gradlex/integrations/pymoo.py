@@ -24,6 +24,22 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
         of: The value of each individual that holds its errors, lower is better.
         cases: What the cases are: groups, weights, maximize, ...
         options: Of the method.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pymoo.algorithms.soo.nonconvex.ga import GA
+        >>> from pymoo.core.problem import Problem
+        >>> from pymoo.optimize import minimize
+        >>> from gradlex.integrations.pymoo import LexicaseSelection
+        >>> class Fit(Problem):  # minimize the mean of four errors, select parents by each of them
+        ...     def __init__(self):
+        ...         super().__init__(n_var=4, n_obj=1, xl=-1, xu=1)
+        ...     def _evaluate(self, x, out, *args, **kwargs):
+        ...         out["errors"] = np.abs(x - 0.5)
+        ...         out["F"] = out["errors"].mean(axis=1)
+        >>> found = minimize(Fit(), GA(pop_size=10, selection=LexicaseSelection(of="errors")), ("n_gen", 3), seed=1)
+        >>> found.X.shape
+        (4,)
     """
 
     def __init__(

@@ -193,6 +193,16 @@ class GradlexClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         normalization_: What the features of the default network are standardised by; None with a module.
         n_features_in_: The number of features.
         feature_names_in_: Their names, where X was a data frame.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> from gradlex.integrations.sklearn import GradlexClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = GradlexClassifier((16,), generations=20, population=2, random_state=0).fit(X, y)
+        >>> model.score(X, y) > 0.8
+        True
+        >>> model.predict_proba(X[:2]).shape
+        (2, 3)
     """
 
     def fit(self, X: Any, y: Any) -> GradlexClassifier:  # noqa: N803  # scikit-learn's name
@@ -248,6 +258,14 @@ class GradlexRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         normalization_: What the features of the default network are standardised by; None with a module.
         n_features_in_: The number of features.
         feature_names_in_: Their names, where X was a data frame.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.integrations.sklearn import GradlexRegressor
+        >>> X = np.linspace(-1, 1, 80).reshape(80, 1)
+        >>> model = GradlexRegressor((16,), generations=10, population=2, random_state=0).fit(X, 3 * X[:, 0] + 10)
+        >>> model.score(X, 3 * X[:, 0] + 10) > 0.9
+        True
     """
 
     def fit(self, X: Any, y: Any) -> GradlexRegressor:  # noqa: N803  # scikit-learn's name

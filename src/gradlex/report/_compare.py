@@ -33,7 +33,20 @@ from gradlex.runs import StoredRun, check_writable, stored_run
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExperimentReport:
-    """An experiment that was run: its tables, what they support, and its runs."""
+    """An experiment that was run: its tables, what they support, and its runs.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from gradlex.experiments import stored_plan
+        >>> from gradlex.report import ExperimentReport
+        >>> report = ExperimentReport(plan=stored_plan(Path("results/compare.json")), failures=(), files=())
+        >>> report  # read again from its folder
+        <compare: 2 finished runs, in results>
+        >>> report.tables[0].title
+        'Results and cost: small-cnn on digits'
+        >>> "too few for a conclusion" in report.verdict
+        True
+    """
 
     plan: Plan
     failures: tuple[Failure, ...]
@@ -107,6 +120,14 @@ def compare(
     `title` says what they ask. Runs are written into `out` (None: a folder under runs/); call it again to continue,
     finished runs are skipped. A script needs an `if __name__ == "__main__"` guard, since runs have processes of their
     own.
+
+    Examples:
+        >>> import gradlex
+        >>> report = gradlex.compare(methods=["sgd", "lexicase"], generations=1, seeds=1, out="results", progress=False)
+        >>> report  # these runs were finished before, and are not run again
+        <compare: 2 finished runs, in results>
+        >>> [run.recipe.selection for run in report.runs]
+        ['sgd', 'lexicase']
     """
     changes = {
         "methods": methods,
@@ -150,6 +171,13 @@ def paper(
 
     `scale` is smoke (a minute), small (about three hours on two cores) or paper (the paper's setting). `layers` are
     those that figure2 compares (default: the last two stages). Everything else is as in `compare`.
+
+    Examples:
+        >>> import gradlex
+        >>> small = {"datasets": ["digits"], "models": ["small-cnn"], "methods": ["sgd", "lexicase"]}
+        >>> report = gradlex.paper("table2", **small, generations=1, seeds=1, out="results", progress=False)
+        >>> report  # these runs were finished before, and are not run again
+        <table2: 2 finished runs, in results>
     """
     changes = {
         "datasets": datasets,

@@ -16,7 +16,13 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Values of one method over its seeds."""
+    """Values of one method over its seeds.
+
+    Examples:
+        >>> from gradlex.report import summarize
+        >>> summarize([0.91]).std is None  # one value has no spread
+        True
+    """
 
     mean: float
     std: float | None
@@ -29,7 +35,16 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One method minus another, over the seeds that both have."""
+    """One method minus another, over the seeds that both have.
+
+    Examples:
+        >>> from gradlex.report import paired
+        >>> found = paired({0: 0.91, 1: 0.93, 2: 0.92}, {0: 0.90, 1: 0.91, 2: 0.91})
+        >>> round(found.low, 3), round(found.high, 3)
+        (-0.001, 0.028)
+        >>> found.sign  # the interval holds zero: no conclusion
+        0
+    """
 
     mean: float
     low: float | None
@@ -48,7 +63,14 @@ class Difference:
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """The mean, standard deviation and 95 % interval of at least one value."""
+    """The mean, standard deviation and 95 % interval of at least one value.
+
+    Examples:
+        >>> from gradlex.report import summarize
+        >>> found = summarize([0.91, 0.93, 0.92])
+        >>> round(found.mean, 3), round(found.std, 3), (round(found.low, 3), round(found.high, 3))
+        (0.92, 0.01, (0.895, 0.945))
+    """
     mean, n = float(stats.tmean(values)), len(values)
     if not _spread(values, values):
         return Summary(mean=mean, std=None if n == 1 else 0.0, n=n)
@@ -62,6 +84,13 @@ def paired(these: Mapping[int, float], those: Mapping[int, float]) -> Difference
 
     Pairs that all differ by the same amount say nothing about the spread between seeds. A t-test would call such a
     difference certain, even from two seeds, so it gets neither an interval nor p.
+
+    Examples:
+        >>> from gradlex.report import paired
+        >>> lexicase, sgd = {0: 0.91, 1: 0.93, 2: 0.92}, {0: 0.90, 1: 0.91, 2: 0.91}  # by seed
+        >>> found = paired(lexicase, sgd)
+        >>> round(found.mean, 4), round(found.p, 3), found.n
+        (0.0133, 0.057, 3)
     """
     seeds = sorted(these.keys() & those.keys())
     if not seeds:

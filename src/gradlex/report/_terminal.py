@@ -47,6 +47,12 @@ def show_run(path: Path | str, *, blocks: bool = True) -> str:
     """What a run reached, how it came there and what it cost, within 80 columns.
 
     Without `blocks` sparklines are drawn in ASCII.
+
+    Examples:
+        >>> from gradlex.report import show_run
+        >>> text = show_run("runs/mine")
+        >>> max(map(len, text.splitlines())) <= 80
+        True
     """
     run = read_run(Path(path))
     measures, records = measures_of(run), run.generations
@@ -73,7 +79,13 @@ def show_run(path: Path | str, *, blocks: bool = True) -> str:
 
 
 def sparkline(values: Sequence[float | None], width: int = _SPARKS, blocks: str = BLOCKS) -> str:
-    """Values as blocks from the lowest to the highest; more than `width` of them are averaged, a gap is a space."""
+    """Values as blocks from the lowest to the highest; more than `width` of them are averaged, a gap is a space.
+
+    Examples:
+        >>> from gradlex.report import sparkline
+        >>> sparkline([0.1, 0.4, 0.6, 0.7, None, 0.8])
+        '▁▄▆▇ █'
+    """
     size = max(1, math.ceil(len(values) / width))
     means = [_mean(values[start : start + size]) for start in range(0, len(values), size)]
     found = [value for value in means if value is not None]
@@ -145,7 +157,14 @@ def _wrapped(lines: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunLine:
-    """One run of a folder."""
+    """One run of a folder.
+
+    Examples:
+        >>> from gradlex.report import list_runs
+        >>> best = list_runs("runs", sort="metric")[0]
+        >>> best.measure.name, best.value is not None
+        ('accuracy', True)
+    """
 
     path: Path
     state: State
@@ -178,7 +197,14 @@ COLUMNS = ("run", "what", "test metric", "generations", "state", "age")
 
 
 def list_runs(folder: Path | str, *, sort: Order = "age") -> list[RunLine]:
-    """The runs below a folder: the newest first, the best metric first, or by name or state."""
+    """The runs below a folder: the newest first, the best metric first, or by name or state.
+
+    Examples:
+        >>> from gradlex.report import list_runs
+        >>> runs = list_runs("runs", sort="name")
+        >>> {run.state for run in runs}
+        {'finished'}
+    """
     if sort not in get_args(Order):
         raise unknown_name("order", str(sort), get_args(Order))
     folder = Path(folder)

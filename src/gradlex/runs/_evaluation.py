@@ -19,7 +19,16 @@ from gradlex.tasks import ClassTable, Measure, predictions
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One network on one set of samples."""
+    """One network on one set of samples.
+
+    Examples:
+        >>> from gradlex.runs import evaluation
+        >>> found = evaluation("runs/mine")
+        >>> list(found.columns())  # a row for each sample
+        ['sample', 'target', 'target_name', 'predicted', 'predicted_name', 'error']
+        >>> len(found.errors)
+        359
+    """
 
     metrics: dict[str, float]
     measures: tuple[Measure, ...]
@@ -50,7 +59,16 @@ def evaluate(
     data_dir: Path | None = None,
     ema: bool = False,
 ) -> dict[str, float]:
-    """The task's metrics of the run's final model, or of its moving average, on test samples."""
+    """The task's metrics of the run's final model, or of its moving average, on test samples.
+
+    Examples:
+        >>> from gradlex.runs import evaluate, stored_run
+        >>> metrics = evaluate("runs/mine")
+        >>> sorted(metrics)
+        ['accuracy', 'balanced_accuracy', 'loss', 'worst_class_accuracy']
+        >>> abs(metrics["accuracy"] - stored_run("runs/mine").result["metrics"]["test"]["accuracy"]) < 1e-6
+        True
+    """
     return evaluation(path, dataset=dataset, device=device, data_dir=data_dir, ema=ema).metrics
 
 
@@ -62,7 +80,16 @@ def evaluation(
     data_dir: Path | None = None,
     ema: bool = False,
 ) -> Evaluation:
-    """The metrics, and what they are made of, of the run's final model, or of its moving average, on test samples."""
+    """The metrics, and what they are made of, of the run's final model, or of its moving average, on test samples.
+
+    Examples:
+        >>> from gradlex.runs import evaluation
+        >>> found = evaluation("runs/mine")
+        >>> found.predicted.shape, found.errors.shape
+        (torch.Size([359]), torch.Size([359]))
+        >>> len(found.classes.worst(3))  # the classes with the lowest recall
+        3
+    """
     recipe, data = stored_recipe(RunFolder(Path(path)))
     test = load_test_samples(path, dataset=dataset, data_dir=data_dir)
     model, task = load_network(path, ema=ema, device=device), load_task(path)

@@ -22,6 +22,14 @@ class Execution:
     """How a run is executed.
 
     Only the device, shared threads, stacked candidates and more workers than candidates change its last bits.
+
+    Examples:
+        >>> from gradlex.runs import Execution
+        >>> Execution(workers=2, device="cpu", checkpoint_every=10).evaluate_every is None  # about 20 a run
+        True
+        >>> Execution(workers=0)
+        Traceback (most recent call last):
+        gradlex.errors.InputError: workers must be a whole number of at least 1 or 'auto', got 0.
     """
 
     workers: Count | Literal["auto"] = "auto"

@@ -58,6 +58,13 @@ def export(
     Raises:
         InputError: The run or the file cannot be used, or a library is missing.
         RunError: torch cannot export the network, or what it made answers otherwise. No file is written.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.runs import export
+        >>> path = export("runs/mine", "mine.pt2")
+        >>> torch.export.load(path).module()(torch.rand(3, 1, 8, 8)).shape
+        torch.Size([3, 10])
     """
     if format not in get_args(Format):
         raise unknown_name("format", str(format), get_args(Format))

@@ -24,7 +24,15 @@ PREDICTIONS = "predictions.safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """The final network on the samples of one part of the data, in their order; clean, in float32."""
+    """The final network on the samples of one part of the data, in their order; clean, in float32.
+
+    Examples:
+        >>> from gradlex.runs import stored_predictions, stored_run
+        >>> found = stored_predictions("runs/mine", stored_run("runs/mine").result)["train"]
+        >>> hardest = found.errors.argsort()[-3:]  # the training samples with the largest loss
+        >>> found.targets[hardest].shape
+        (3,)
+    """
 
     errors: npt.NDArray[np.float32]
     """(samples,): the task's error of each; its loss where errors say only right or wrong."""
@@ -77,7 +85,16 @@ def predictions_bytes(parts: Mapping[str, PredictionRecorder]) -> bytes:
 
 
 def stored_predictions(path: Path | str, result: Mapping[str, Any]) -> dict[str, Predictions]:
-    """What a run with this result recorded by part, "train" and "test"; nothing where gradlex 0.1.0 ran it."""
+    """What a run with this result recorded by part, "train" and "test"; nothing where gradlex 0.1.0 ran it.
+
+    Examples:
+        >>> from gradlex.runs import stored_predictions, stored_run
+        >>> parts = stored_predictions("runs/mine", stored_run("runs/mine").result)
+        >>> sorted(parts)
+        ['test', 'train']
+        >>> parts["test"].predicted.shape
+        (359,)
+    """
     file = Path(path) / PREDICTIONS
     checksums = result.get("sha256")
     if not file.exists():

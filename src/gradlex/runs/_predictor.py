@@ -22,7 +22,19 @@ _BATCH = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """Normalizes inputs as training did, asks the network in full precision, and answers in the targets' units."""
+    """Normalizes inputs as training did, asks the network in full precision, and answers in the targets' units.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.runs import Predictor
+        >>> from gradlex.tasks import Classification
+        >>> network = torch.nn.Linear(2, 2, bias=False)
+        >>> _ = torch.nn.init.eye_(network.weight)
+        >>> predict = Predictor(network=network, task=Classification(), class_names=("cat", "dog"))
+        >>> answers = predict(torch.tensor([[0.1, 0.9], [0.8, 0.2]]))
+        >>> predict.names(answers)
+        ['dog', 'cat']
+    """
 
     network: nn.Module
     task: Task
@@ -80,7 +92,16 @@ class Predictor:
 
 
 def load_predictor(path: Path | str, *, ema: bool = False, device: str | None = "cpu") -> Predictor:
-    """The predictor of a finished run; needs no data."""
+    """The predictor of a finished run; needs no data.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.runs import load_predictor
+        >>> predict = load_predictor("runs/mine")
+        >>> images = torch.rand(5, 1, 8, 8)  # as the data has them: the predictor normalizes
+        >>> predict(images).shape, predict.probabilities(images).shape
+        (torch.Size([5]), torch.Size([5, 10]))
+    """
     network = load_network(path, ema=ema, device=device)
     _, data = stored_recipe(RunFolder(Path(path)))
     names = data["class_names"]

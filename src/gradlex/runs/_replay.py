@@ -16,6 +16,17 @@ def replay_recipe(path: Path | str) -> Recipe:
 
     A parent that is a mean of candidates counts as the one with the largest weight. What the final model is, the last
     parent or a mean, stays as it was.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.runs import replay_recipe
+        >>> data = torch.randn(40, 4), torch.arange(40) % 2
+        >>> recipe = gradlex.Recipe(generations=2, batch_size=8, population=2, vary={"lr": [0.5, 2]})
+        >>> run = gradlex.train(torch.nn.Linear(4, 2), data, recipe, out="varied")
+        >>> replayed = replay_recipe("varied")
+        >>> replayed.selection, len(replayed.timeline["lr"])  # a learning rate for each generation
+        ('sgd', 2)
     """
     run = stored_run(path)
     recipe = run.recipe

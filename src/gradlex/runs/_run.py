@@ -22,7 +22,22 @@ from gradlex.tasks import Measure, Task
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Run:
-    """A finished run."""
+    """A finished run.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> data = torch.randn(60, 4), torch.arange(60) % 3
+        >>> run = gradlex.train(torch.nn.Linear(4, 3), data, gradlex.Recipe(generations=1, batch_size=8))
+        >>> run.predict(torch.randn(2, 4)).shape  # a class for each sample
+        torch.Size([2])
+        >>> run.model.training
+        False
+        >>> run.result["samples_trained"]
+        60
+        >>> list(run.train)
+        ['accuracy', 'loss', 'balanced_accuracy', 'worst_class_accuracy']
+    """
 
     model: nn.Module
     """The trained network, an ordinary module in evaluation mode."""

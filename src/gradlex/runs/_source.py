@@ -99,7 +99,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """The dataset and the model by the recipe's names."""
+    """The dataset and the model by the recipe's names.
+
+    Examples:
+        >>> import gradlex
+        >>> from gradlex.runs import Execution, Named, start
+        >>> recipe = gradlex.Recipe(dataset="digits", train_size=100, model="mlp", generations=1, population=2)
+        >>> start(Named(download=False), recipe, Execution(workers=1)).recipe.dataset
+        'digits'
+    """
 
     data_dir: Path | None = None
     """Where downloaded datasets are kept (default: the user's cache folder)."""
@@ -177,7 +185,17 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """A model and data that were passed in as objects. The caller's model stays as it is: a copy is trained."""
+    """A model and data that were passed in as objects. The caller's model stays as it is: a copy is trained.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> from gradlex.runs import Execution, Given, start
+        >>> source = Given(model=torch.nn.Linear(4, 2), data=(torch.randn(40, 4), torch.arange(40) % 2))
+        >>> run = start(source, gradlex.Recipe(generations=1, batch_size=8), Execution(workers=1))
+        >>> run.recipe.model  # an object, which recipe.json cannot hold
+        'given'
+    """
 
     model: nn.Module
     data: Any

@@ -63,6 +63,14 @@ def start(
     `notice` receives what a person should know, a damaged checkpoint that was passed over for example; by default it
     is logged as a warning. With `handle_signals` the first Ctrl-C or SIGTERM ends the run after the current generation
     (InterruptedRun), and at once where none has begun.
+
+    Examples:
+        >>> import gradlex
+        >>> from gradlex.runs import Execution, Named, start
+        >>> recipe = gradlex.Recipe(dataset="digits", train_size=100, generations=1, population=2)
+        >>> run = start(Named(), recipe, Execution(workers=1))
+        >>> run.recipe.model, run.recipe.batch_size  # what the recipe left open is resolved
+        ('small-cnn', 32)
     """
     execution, notice = execution or Execution(), notice or logging.getLogger("gradlex").warning
     device = find_device(execution.device)

@@ -34,7 +34,16 @@ _RESULT = ("generations", "samples_trained", "cases_evaluated", "seconds")
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """What recipe.json, the records and result.json of a run hold."""
+    """What recipe.json, the records and result.json of a run hold.
+
+    Examples:
+        >>> from gradlex.runs import stored_run
+        >>> run = stored_run("runs/mine")
+        >>> run.data["train_samples"], run.data["test_samples"]
+        (1438, 359)
+        >>> run.result is not None  # finished
+        True
+    """
 
     path: Path
     recipe: Recipe
@@ -48,7 +57,16 @@ class StoredRun:
 
 
 def stored_run(path: Path | str) -> StoredRun:
-    """Read a run folder; refused where there is none, or where what it holds is no run."""
+    """Read a run folder; refused where there is none, or where what it holds is no run.
+
+    Examples:
+        >>> from gradlex.runs import stored_run
+        >>> run = stored_run("runs/mine")
+        >>> run.recipe.dataset, len(run.generations)
+        ('digits', 1)
+        >>> sorted(run.result["metrics"])
+        ['test', 'train']
+    """
     path = Path(path)
     folder = RunFolder(path)
     recipe, data = stored_recipe(folder)
@@ -122,6 +140,14 @@ def load_network(path: Path | str, *, ema: bool = False, device: str | None = "c
     """The final network of a finished run, in evaluation mode; needs no data.
 
     With `ema` it has the moving average of the parents, which only runs trained with --ema keep.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.runs import load_network, load_normalization
+        >>> images = torch.rand(5, 1, 8, 8)
+        >>> network = load_network("runs/mine")
+        >>> network(load_normalization("runs/mine").apply(images)).shape
+        torch.Size([5, 10])
     """
     folder = RunFolder(Path(path))
     recipe, data = stored_recipe(folder)
@@ -138,7 +164,13 @@ def load_network(path: Path | str, *, ema: bool = False, device: str | None = "c
 
 
 def load_task(path: Path | str) -> Task:
-    """What a run learns, with what it took from its training part; refused where it was an object."""
+    """What a run learns, with what it took from its training part; refused where it was an object.
+
+    Examples:
+        >>> from gradlex.runs import load_task
+        >>> load_task("runs/mine").classes
+        10
+    """
     recipe, data = stored_recipe(RunFolder(Path(path)))
     if recipe.task == GIVEN:
         raise InputError(f"the task of {path} was an object, which is not stored: make it again.")
@@ -149,7 +181,15 @@ def load_task(path: Path | str) -> Task:
 
 
 def load_normalization(path: Path | str) -> Normalization:
-    """What a finished run's network takes its inputs normalized by: `load_normalization(RUN).apply(x)`."""
+    """What a finished run's network takes its inputs normalized by: `load_normalization(RUN).apply(x)`.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.runs import load_normalization
+        >>> normalization = load_normalization("runs/mine")
+        >>> normalization.apply(torch.rand(5, 1, 8, 8)).shape
+        torch.Size([5, 1, 8, 8])
+    """
     folder = RunFolder(Path(path))
     recipe, data = stored_recipe(folder)
     _check_finished(folder, recipe, data)
@@ -174,7 +214,16 @@ def load_data(path: Path | str, *, data_dir: Path | None = None) -> Arrays:
 def load_test_samples(
     path: Path | str, *, dataset: str | None = None, data_dir: Path | None = None
 ) -> ArraySamples:
-    """The test samples of a run's data, or of another dataset that fits it, with the run's own normalization."""
+    """The test samples of a run's data, or of another dataset that fits it, with the run's own normalization.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.runs import load_test_samples
+        >>> samples = load_test_samples("runs/mine")
+        >>> x, y = samples.clean(np.arange(4))
+        >>> len(samples), x.shape
+        (359, torch.Size([4, 1, 8, 8]))
+    """
     folder = RunFolder(Path(path))
     recipe, data = stored_recipe(folder)
     _check_finished(folder, recipe, data)

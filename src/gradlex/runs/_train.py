@@ -91,6 +91,19 @@ def train(
     Raises:
         InputError: A value was refused; nothing was written.
         RunError: The run failed after it had started; its last checkpoint is kept.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> _ = torch.manual_seed(0)
+        >>> x = torch.randn(120, 8)
+        >>> y = (x[:, 0] > 0).long()
+        >>> recipe = gradlex.Recipe(population=2, generations=5, batch_size=8)
+        >>> run = gradlex.train(torch.nn.Linear(8, 2), (x[:80], y[:80]), recipe, test=(x[80:], y[80:]))
+        >>> run.test["accuracy"] > 0.7
+        True
+        >>> len(run.generations)
+        5
     """
     check("loader_workers", Annotated[int, Ge(0)], loader_workers)
     execution = Execution(

@@ -50,7 +50,17 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model", "state_dict_ema")
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """One network's weights, read when they are asked for."""
+    """One network's weights, read when they are asked for.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.soups import open_checkpoint
+        >>> checkpoint = open_checkpoint({"weight": torch.ones(2, 3)}, label="ones")
+        >>> checkpoint.label, checkpoint.shapes["weight"]
+        ('ones', (2, 3))
+        >>> checkpoint.read("weight").sum()
+        tensor(6.)
+    """
 
     label: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -69,7 +79,15 @@ def persistent_names(model: nn.Module) -> dict[str, Tensor]:
 def open_checkpoint(
     source: nn.Module | Mapping[str, Any] | str | Path, label: str | None = None
 ) -> Checkpoint:
-    """A network, a state dict in memory, or the path of a file or folder, as a checkpoint."""
+    """A network, a state dict in memory, or the path of a file or folder, as a checkpoint.
+
+    Examples:
+        >>> from gradlex.soups import open_checkpoint
+        >>> checkpoint = open_checkpoint("runs/mine", label="mine")
+        >>> name = next(iter(checkpoint.shapes))
+        >>> checkpoint.read(name).shape == checkpoint.shapes[name]
+        True
+    """
     if isinstance(source, nn.Module):
         return _in_memory(persistent_names(source), label or type(source).__name__)
     if isinstance(source, Mapping):

@@ -18,6 +18,14 @@ def plot_cases(errors: ErrorTable, labels: tuple[str, ...], path: Path) -> None:
 
     Cases that all checkpoints solve, or none, are left out and counted in the title. The others are sorted by how many
     solve them, so that a column with one dark cell is a case that a single checkpoint solves.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from gradlex.soups import plot_cases
+        >>> plot_cases(np.array([[0, 1, 1, 0], [1, 0, 1, 0]]), ("first", "second"), Path("cases.svg"))
+        >>> Path("cases.svg").exists()
+        True
     """
     solved = np.asarray(errors) == 0
     count = solved.sum(axis=0)

@@ -38,7 +38,17 @@ ENSEMBLE = "ensemble"
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """What one method has chosen, and how good it is."""
+    """What one method has chosen, and how good it is.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> x = torch.randn(50, 4)
+        >>> good, bad = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+        >>> mixture = gradlex.soup([good, bad], (x, good(x).argmax(dim=1)), methods=["best"]).mixtures["best"]
+        >>> mixture.weights, mixture.validation["accuracy"]
+        ({'Linear 1': 1.0}, 1.0)
+    """
 
     method: str
     weights: Mapping[str, float]
@@ -51,7 +61,19 @@ class Mixture:
 
 @dataclass(frozen=True, kw_only=True)
 class Soup:
-    """The mixtures of some checkpoints, and the network of the one that was chosen on the validation part."""
+    """The mixtures of some checkpoints, and the network of the one that was chosen on the validation part.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> x = torch.randn(50, 4)
+        >>> good, bad = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+        >>> soup = gradlex.soup([good, bad], (x, good(x).argmax(dim=1)), methods=["best", "uniform"])
+        >>> soup.chosen, soup.mixtures["best"].validation["accuracy"]
+        ('best', 1.0)
+        >>> soup.errors.shape  # (checkpoints, cases)
+        (2, 50)
+    """
 
     mixtures: Mapping[str, Mixture]
     """By method; "ensemble" is the mean of all checkpoints' outputs, a reference that costs as many networks."""
@@ -125,6 +147,18 @@ def soup(
 
     Raises:
         InputError: A checkpoint cannot be read or does not fit the model, or a value was refused.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> x = torch.randn(50, 4)
+        >>> y = (x[:, 0] > 0).long()
+        >>> networks = [torch.nn.Linear(4, 2) for _ in range(2)]
+        >>> soup = gradlex.soup(networks, (x, y), methods=["best", "uniform", "greedy"])
+        >>> soup.mixtures["uniform"].weights
+        {'Linear 1': 0.5, 'Linear 2': 0.5}
+        >>> soup.model(x).shape
+        torch.Size([50, 2])
     """
     own = (
         model if model is not None else next((one for one in checkpoints if isinstance(one, nn.Module)), None)

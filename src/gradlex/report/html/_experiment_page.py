@@ -32,7 +32,13 @@ _NAMES = {"compare": "Comparison", FIGURE2: "Figure 2", **{f"table{n}": f"Table 
 
 
 def write_experiment_page(root: Path | str) -> list[Path]:
-    """Write report.html into a folder of experiments and into each of its runs; returns the files, its own first."""
+    """Write report.html into a folder of experiments and into each of its runs; returns the files, its own first.
+
+    Examples:
+        >>> from gradlex.report import write_experiment_page
+        >>> [path.name for path in write_experiment_page("results")]  # its own, and one for each run
+        ['report.html', 'report.html', 'report.html']
+    """
     root = Path(root)
     plans = stored_plans(root)
     evidences = [gather(plan) for plan in plans]

@@ -28,7 +28,14 @@ from gradlex.runs import RunFolder, StoredRun, stored_environment
 
 
 def write_run_page(path: Path | str, *, loaded: dict[tuple[Any, ...], Arrays] | None = None) -> Path:
-    """Write report.html into a run folder; returns the file. `loaded` keeps data for other runs on the same."""
+    """Write report.html into a run folder; returns the file. `loaded` keeps data for other runs on the same.
+
+    Examples:
+        >>> from gradlex.report import write_run_page
+        >>> path = write_run_page("runs/mine")
+        >>> path.name, path.stat().st_size < 6_000_000  # one file that needs no network
+        ('report.html', True)
+    """
     run = read_run(Path(path))
     return write_page(run.path / PAGE, _page(run, Samples(run, loaded)))
 
