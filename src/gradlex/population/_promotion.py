@@ -64,7 +64,7 @@ class PromotedCandidates(Protocol):
         ...
 
     def recalibrated(self, state: State, batches: int) -> State:
-        """The state with batch-norm statistics computed anew on so many clean training batches."""
+        """The state with batch-norm statistics computed anew on so many training batches, augmented as in training."""
         ...
 
 
@@ -192,7 +192,7 @@ class Recalibration:
     batches: int
 
     def __call__(self, parent: Parent, before: Parent, candidates: PromotedCandidates) -> Parent:
-        """The parent with statistics of clean training batches."""
+        """The parent with statistics of training batches."""
         return replace(parent, state=candidates.recalibrated(parent.state, self.batches))
 
 
