@@ -29,13 +29,15 @@ from _common import archive, arguments, machine, problem, recipe
 from gradlex.models import build
 from gradlex.runs import Execution, Named, start
 
-STEPS = 60  # of the plain loop; several such processes must be at their peaks at the same time
-
 
 def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--populations", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument(
+        "--steps", type=int, default=60, help="of the plain loop; several must be at their peaks together"
+    )
     parser.add_argument("--momentum", choices=["reset", "inherit"], default="reset")
     parser.add_argument("--samples", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=8)
@@ -49,7 +51,7 @@ def main() -> int:
     print(machine())
     print(f"{given.model}: a copy of the weights is {copy:.1f} MB; momentum {given.momentum}")
     with archive(given.dataset, given.samples) as path:
-        for workers in (1, 2):
+        for workers in given.workers:
             rest = peak([command(given, path, "plain", 1)] * workers) - workers * 2 * copy
             print(f"workers: {workers}; objects, data and activations {rest:.0f} MB")
             print(f"{'p':>4}{'peak MB':>10}{'copies':>9}{'expected':>10}{'straightforward':>17}")
@@ -65,7 +67,7 @@ def main() -> int:
 
 def command(given: Any, path: str, what: str, workers: int) -> list[str]:
     options = ["--model", given.model, "--samples", given.samples, "--batch-size", given.batch_size]
-    options += ["--momentum", given.momentum, "--child", path, what, workers]
+    options += ["--momentum", given.momentum, "--steps", given.steps, "--child", path, what, workers]
     return [sys.executable, __file__, *map(str, options)]
 
 
@@ -80,7 +82,7 @@ def child(given: Any, path: str, what: str, workers: str) -> None:
     run = problem(path, given.samples, **common)
     torch.set_num_threads(1)
     net = run.model.to(memory_format=torch.channels_last).train()
-    for _ in range(STEPS):
+    for _ in range(given.steps):
         inputs, targets = run.train.augmented(np.arange(given.batch_size), np.random.default_rng(0))
         with torch.autocast("cpu", torch.bfloat16, enabled=run.recipe.precision == "bfloat16"):
             loss = F.cross_entropy(net(inputs).float(), targets)
