@@ -116,6 +116,7 @@ def test_any_image_from_32_up_with_any_channels_is_classified(name: str, shape: 
     assert on_meta(name, shape, num_classes=5).shape == (2, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_a_larger_grey_image_trains(name: str) -> None:
     model = build(name, num_classes=10, in_channels=1, width=0.25)
