@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -68,44 +65,3 @@ def test_no_accelerators_generator_is_seeded_for_a_cpu(monkeypatch):
         torch.default_generator.manual_seed(3)
         assert torch.equal(torch.rand(2), first)
     assert seeded_too == []
-
-
-FAULTS = """
-import resource
-import numpy as np, torch
-from torch import nn
-from gradlex import Recipe
-from gradlex.data import ArraySamples
-from gradlex.engine import Worker
-from gradlex.tasks import Classification
-
-net = nn.Sequential(*[nn.Conv2d(8, 8, 1) for _ in range(6)], nn.AdaptiveAvgPool2d(1), nn.Flatten())
-samples = ArraySamples(torch.zeros(64, 8, 64, 64), torch.zeros(64, dtype=torch.int64))
-recipe = Recipe(batch_size=8, threads=1, precision="float32")
-worker = Worker(net, samples, Classification(), recipe, torch.device("cpu"))
-state, cases = worker.first_parent().state, np.arange(64)
-counts = []
-for _ in range(4):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    worker.errors([state], cases)
-    counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-print(min(counts))
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc is set up for glibc alone")
-def test_a_pass_uses_the_memory_of_the_one_before_unless_the_environment_sets_up_malloc():
-    def faults(**chosen):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-        done = subprocess.run(
-            [sys.executable, "-c", FAULTS],
-            env=environment | chosen,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return int(done.stdout)
-
-    map_of_one_layer = 64 * 8 * 64 * 64 * 4 // 4096  # pages
-    assert faults() < map_of_one_layer / 4
-    assert faults(MALLOC_TRIM_THRESHOLD_="131072") > map_of_one_layer

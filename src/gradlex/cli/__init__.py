@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gradlex._console import console, one_line, open_streams, print_error, printable
+from gradlex._memory import keep_freed_memory
 from gradlex._version import __version__
 from gradlex.errors import InputError, InterruptedRun, RunError, unknown_name
 
@@ -43,6 +44,7 @@ _HELP, _VERSION = ("-h", "--help", "help"), ("-V", "--version")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     open_streams()
+    keep_freed_memory()
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlex.data import Mixed, Output, Samples, call, parse_augment
-from gradlex.engine._context import autocast, keep_freed_memory, reseed, seeded, settings
+from gradlex.engine._context import autocast, reseed, seeded, settings
 from gradlex.engine._data_parallel import DataParallel
 from gradlex.engine._folding import Folding
 from gradlex.errors import failing_as
@@ -104,7 +104,6 @@ class Worker:
         watch: Callable[[], None] | None = None,
         output: Output | None = None,
     ) -> None:
-        keep_freed_memory()
         model = model.to(device)
         self.model = channels_last(model) if samples.channels_last else model
         # A layer that was put into evaluation mode stays there: it is frozen. A network all of which is in evaluation

@@ -33,6 +33,7 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # public, but its stub does not say so
 
+from gradlex._memory import keep_freed_memory
 from gradlex.errors import InputError, InterruptedRun, RunError
 from gradlex.runs._connections import listening
 from gradlex.runs._interrupts import deaf
@@ -166,6 +167,7 @@ def _follow(
     lifeline: Lifeline, rank: int, workers: int, problem: Problem, follow: Callable[[Member], None]
 ) -> None:
     """The life of a local worker: it follows rank 0, and reports if something goes wrong."""
+    keep_freed_memory()
     code = 0
     try:
         lifeline.report(None)
