@@ -18,6 +18,8 @@ from gradlex import Recipe
 
 Images = tuple[Tensor, Tensor]
 
+torch.set_num_threads(1)  # of each of the processes that test side by side
+
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # a shell's background job: tests send it to what they start

@@ -143,6 +143,7 @@ def test_compare_takes_data_and_a_network_of_ones_own(tmp_path, monkeypatch, cap
     assert len(list(root.glob("runs/*/result.json"))) == 2
 
 
+@pytest.mark.slow
 def test_figure_2_is_drawn_from_runs_that_are_there_and_again_without_weights(table2):
     root, _ = table2
     done = command("paper", "figure2", *QUICK, "--out", str(root))
@@ -198,6 +199,7 @@ def test_figure_2_refuses_other_images_in_a_file_of_the_same_name(table2, capsys
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_told_by_the_report_too(tmp_path):
     root = tmp_path / "root"
     words = ("--methods", "sgd", "lexicase", "--seeds", "1", "--lr", "1e30", "--out", str(root))

@@ -94,6 +94,7 @@ def test_the_target_tells_the_task(target, task, resolved, outputs, tmp_path):
     run = gradlex.runs.start(
         gradlex.runs.Named(),
         Recipe(dataset=str(table), target=target, task=task, generations=1, lr=0.01, threads=1),
+        gradlex.runs.Execution(workers=1),
     )
     assert run.recipe.task == resolved
     assert run.recipe.model == "mlp"

@@ -120,7 +120,7 @@ def test_sgd_that_does_more_from_the_start_is_not_shared(fields, archive, tmp_pa
     assert [job.begin_with for job in prepare(cells, tmp_path, device=CPU)] == [None, None]
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("at_once", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_results_are_those_without_sharing(at_once, jobs, tmp_path):
     sgd, *others = prepared = jobs(tmp_path / "shared", ("sgd", "swa", "branched-lexicase"))
     listener = run(list(reversed(prepared)), at_once)
@@ -135,6 +135,7 @@ def test_results_are_those_without_sharing(at_once, jobs, tmp_path):
         assert outcome(job) == outcome(alone)
 
 
+@pytest.mark.slow
 def test_interrupted_where_it_branches_and_run_again_it_is_the_same(jobs, tmp_path):
     whole = jobs(tmp_path / "whole", ("sgd", "branched-average"))
     run(whole)

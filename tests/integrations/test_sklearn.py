@@ -20,8 +20,12 @@ import gradlex
 from gradlex.errors import InputError
 from gradlex.integrations.sklearn import GradlexClassifier, GradlexRegressor
 
-SMALL = {"hidden_layer_sizes": (16,), "generations": 10, "population": 2}
-QUICK = {**SMALL, "recipe": gradlex.Recipe(threads=1)}
+QUICK = {
+    "hidden_layer_sizes": (16,),
+    "generations": 10,
+    "population": 2,
+    "recipe": gradlex.Recipe(threads=1),
+}
 
 
 def classifier(**changes):
@@ -34,7 +38,7 @@ def regressor(**changes):
 
 # Of these scikit-learn itself skips one for each, on arrays of other libraries (array API), where SCIPY_ARRAY_API is
 # not set: the estimators convert every input to NumPy and do not claim that support.
-@parametrize_with_checks([GradlexClassifier(**SMALL), GradlexRegressor(**SMALL)])
+@parametrize_with_checks([GradlexClassifier(**QUICK), GradlexRegressor(**QUICK)])
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 
