@@ -301,6 +301,8 @@ def test_tpots_signature_shape_and_distribution():
         ("deap_symbolic_regression", "deap"),
         ("pymoo_fair_classifier", "pymoo"),
         ("evotorch_classifier", "evotorch"),
+        ("pygad_classifier", "pygad"),
+        ("gepa_rules", "gepa"),
     ],
 )
 def test_the_examples_solve_their_problems(example, library):
@@ -312,6 +314,10 @@ def test_the_examples_solve_their_problems(example, library):
         assert "e-1" in done.stdout.splitlines()[-2]  # a mean error of rounding alone
     elif library == "evotorch":
         assert float(done.stdout.split()[-1].rstrip("%")) > 90  # test accuracy
+    elif library == "pygad":
+        assert int(done.stdout.split()[-1]) > 140  # of 150 flowers
+    elif library == "gepa":
+        assert "the best routes 100% of the messages" in done.stdout
     else:
         shares = [
             [float(word.rstrip("%,")) for word in line.split() if word.rstrip(",").endswith("%")]
