@@ -103,6 +103,22 @@ def test_parents_after_a_depth_follow_the_exact_probabilities(draws, depth, on_a
     naive.agree(select_parents(table, 10_000, rng=8, on_all_fail=on_all_fail, depth=depth), exact)
 
 
+@pytest.mark.parametrize("on_all_fail", ["random", "survive"])
+def test_clones_are_chosen_alike_without_going_through_all_cases(on_all_fail, monkeypatch, naive):
+    rng = np.random.default_rng(3)
+    distinct = (rng.random((10, 60)) < 0.2).astype(float)
+    if on_all_fail == "survive":
+        distinct *= rng.integers(1, 4, distinct.shape)
+    clones = rng.permutation(np.repeat(np.arange(10), 12))
+    exact = selection_probabilities(distinct, on_all_fail=on_all_fail)[clones] / 12
+    whole, orders = [], _lexicase_parents._Draws.orders
+    monkeypatch.setattr(
+        _lexicase_parents._Draws, "orders", lambda *given: whole.append(given[1]) or orders(*given)
+    )
+    naive.agree(select_parents(distinct[clones], 20_000, rng=8, on_all_fail=on_all_fail), exact)
+    assert sum(whole) < 2_000  # no pool ever has one member, so all parents would
+
+
 def test_parents_come_from_independent_orders():
     # Two candidates, two cases: neighbours in the answer agree half of the time.
     parents = select_parents(np.eye(2), 40_000, rng=0)

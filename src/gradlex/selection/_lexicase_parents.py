@@ -164,7 +164,13 @@ def _exhaust(
     answers: _Answers,
     rng: np.random.Generator,
 ) -> None:
-    """Take the parents that are still open through a whole permutation of the cases."""
+    """Take the parents that are still open through a whole permutation of the cases, but for pools of clones."""
+    clones = pools.alike(filters.behaviours)
+    if clones.any():
+        answers.add(active, pools, clones)
+        pools, active = pools.keep(~clones), active[~clones]
+        if not len(active):
+            return
     orders: npt.NDArray[np.integer]
     if draws.order is None and filters.population <= 64:
         # Few candidates disagree in few ways, and only the order of those matters. In a random order, kinds

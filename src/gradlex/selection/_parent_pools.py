@@ -6,6 +6,7 @@ one: bits are quick as long as pools are large, lists once few are left. All thr
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -52,6 +53,14 @@ class Filters:
         return all(bool(((part == low) | (part == high)).all()) for part in parts)
 
     @cached_property
+    def behaviours(self) -> Indices:
+        """(candidates,): a number for each, the same for those whom no case tells apart."""
+        numbers: dict[bytes, int] = {}
+        rows = (row != 0 if self.ends else row for row in self.table)
+        digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows)
+        return np.array([numbers.setdefault(digest, len(numbers)) for digest in digests], dtype=np.intp)
+
+    @cached_property
     def kinds(self) -> tuple[Filters, Indices]:
         """The filters of the different cases, and how many cases there are of each."""
         table = self.table[:, self.telling]
@@ -65,6 +74,10 @@ class Pools(Protocol):
 
     def filter(self, filters: Filters, cases: Indices) -> tuple[Pools, Mask]:
         """Each pool after its case, and whether it is done: one candidate, or all failed where that ends it."""
+        ...
+
+    def alike(self, behaviours: Indices) -> Mask:
+        """Whether no case tells the members of a pool apart."""
         ...
 
     def keep(self, these: Mask) -> Pools:
@@ -98,6 +111,10 @@ class Everyone:
             left[failed] = filters.best.everyone
             return AsBits(left), failed | _alone(left, _union(left))
         return _shortest(left), _alone(left, union)
+
+    def alike(self, behaviours: Indices) -> Mask:
+        """The same for all of them."""
+        return np.full(self.count, (behaviours == behaviours[0]).all())
 
     def keep(self, these: Mask) -> Pools:
         """As many pools of everyone."""
@@ -143,6 +160,12 @@ class AsBits:
             some[:] = with_members(left.owner, left.candidate, some.shape)
         return best
 
+    def alike(self, behaviours: Indices) -> Mask:
+        """By their lists, some pools at a time."""
+        step = max(1, _LOOKS // len(behaviours))
+        parts = (self.words[start : start + step] for start in range(0, len(self.words), step))
+        return np.concatenate([_listed(part).alike(behaviours) for part in parts])
+
     def keep(self, these: Mask) -> Pools:
         """The rows of these."""
         return AsBits(self.words[these])
@@ -180,6 +203,11 @@ class AsLists:
         owner = self.owner[kept]
         sizes = np.bincount(owner, minlength=len(self.sizes))
         return AsLists(owner, self.candidate[kept], sizes), lowest > 0
+
+    def alike(self, behaviours: Indices) -> Mask:
+        """Whether all have the number of the first."""
+        numbers, firsts = behaviours[self.candidate], np.cumsum(self.sizes) - self.sizes
+        return np.logical_and.reduceat(numbers == numbers[firsts][self.owner], firsts)
 
     def keep(self, these: Mask) -> Pools:
         """The lists of these."""
