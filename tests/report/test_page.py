@@ -173,11 +173,26 @@ def test_declared_comparisons_are_the_first_answers(experiment, table2, revised)
     assert lines[0].startswith(
         "- **Lexicase is not significantly different from random**: +0.67 points, 95 %"
     )
-    assert "points could have been detected (resnet20 on cifar10.npz)." in lines[0]
+    assert "points could have been detected (Does it help?)." in lines[0]
     assert lines[1].startswith(
         "- **Lexicase is better than SGD**: +2.33 points, 95 % interval +2.00 to +2.65, p = 0.001"
     )
-    assert lines[1].endswith("3 seeds, adjusted p = 0.002 (resnet20 on cifar10.npz).")
+    assert lines[1].endswith("3 seeds, adjusted p = 0.002 (Does it help?).")
+
+
+def test_declared_comparisons_of_one_seed_wait_below_the_answers(experiment, table2, revised):
+    plan = revised(
+        experiment("compare", {"sgd": SGD[:1], "lexicase": RESET[:1]}),
+        table2.root / "mine",
+        "Does it help?",
+        pairs=(("lexicase", "sgd"),),
+    )
+    page = results_page(table2.root, plan.root.parent / "RESULTS.md")
+    answers, waiting = page.split("## Under way\n")
+    assert "Does it help?" not in answers
+    assert "## Table 2\n" in answers
+    assert "### Does it help?\n" in waiting
+    assert "## Earlier results" not in page
 
 
 def test_a_folder_without_experiments_is_refused(tmp_path):

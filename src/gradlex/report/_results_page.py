@@ -49,8 +49,11 @@ def results_page(root: Path, page: Path) -> str:
     headings = list(_HEADINGS)
     found = [gather(plan) for plan in stored_plans(root)]
     evidences = sorted(found, key=lambda each: (not each.plan.pairs, headings.index(each.plan.name)))
-    current = [evidence for evidence in evidences if not _is_earlier(evidence)] or evidences
-    earlier = [evidence for evidence in evidences if evidence not in current]
+    under_way = [evidence for evidence in evidences if _is_under_way(evidence)]
+    told = [evidence for evidence in evidences if evidence not in under_way] or under_way
+    current = [evidence for evidence in told if not _is_earlier(evidence)] or told
+    earlier = [evidence for evidence in told if evidence not in current]
+    under_way = [evidence for evidence in under_way if evidence not in current]
     name = Path(os.path.relpath(root, page.parent)).as_posix()
     again = shlex.join(["gradlex", "report", name, "--page", page.name])
     sections = [
@@ -62,9 +65,10 @@ def results_page(root: Path, page: Path) -> str:
         *_claims(current, "The paper's claims"),
         *(section for evidence in current for section in _experiment(evidence, page, level=2)),
         *_soups(root),
+        *_under_way(under_way, page),
         *_missing(evidences),
         "## How it was made\n",
-        provenance(current),
+        provenance([*current, *under_way]),
         *_earlier(earlier, page),
     ]
     return "\n".join(sections)
@@ -82,18 +86,23 @@ def _is_earlier(evidence: Evidence) -> bool:
     return bool(revisions) and max(revisions) < REVISION
 
 
+def _is_under_way(evidence: Evidence) -> bool:
+    """Whether declared comparisons have one seed at most, which decides nothing."""
+    return bool(evidence.plan.pairs) and all(len(arm.runs) < 2 for arm in evidence.arms)
+
+
 def _answers(evidences: Sequence[Evidence], page: Path) -> list[str]:
     """What the experiments say, in a few bullets, and a plot of the first."""
     declared = [
-        (decision, setting)
+        (decision, evidence.plan.title or str(setting))
         for evidence in evidences
         for setting in evidence.settings
         for decision in decisions(evidence, setting)
     ]
     declared.sort(key=lambda each: not each[0].primary)
     lines = [
-        f"**{markdown_text(decision.claim)}**: {markdown_text(decision.evidence)} ({markdown_text(str(setting))})."
-        for decision, setting in declared[:_BULLETS]
+        f"**{markdown_text(decision.claim)}**: {markdown_text(decision.evidence)} ({markdown_text(where)})."
+        for decision, where in declared[:_BULLETS]
     ] or [
         markdown_text(verdict(evidence, setting).removeprefix("In short, for "))
         for evidence in evidences
@@ -192,6 +201,12 @@ def _earlier(evidences: Sequence[Evidence], page: Path) -> list[str]:
             ],
         ),
     ]
+
+
+def _under_way(evidences: Sequence[Evidence], page: Path) -> list[str]:
+    """Experiments that cannot decide anything yet, below those that can."""
+    parts = [part for evidence in evidences for part in _experiment(evidence, page, level=3)]
+    return ["## Under way\n", "One seed decides nothing; these have no more yet.\n", *parts] if parts else []
 
 
 def _missing(evidences: Sequence[Evidence]) -> list[str]:
