@@ -267,9 +267,8 @@ class Worker:
                 seed = torch_seed(self.recipe.seed, "evaluation", index=int(cases[done]))
                 size = min(EVALUATION_BATCH, len(cases) - done)
                 for row, state in zip(table, own, strict=True):
-                    put(
-                        folded(state)
-                    )  # a hundredth of a pass; all of them folded at once would double the weights
+                    # A hundredth of a pass; all of them folded at once would double the weights.
+                    put(folded(state))
                     reseed(seed, self.device)  # who is random even now is so alike for all candidates
                     row[done : done + size] = self.task.errors(self.call(self._asked, inputs), targets)
                 done += size

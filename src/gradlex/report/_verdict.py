@@ -19,7 +19,7 @@ def verdict(evidence: Evidence, setting: Setting) -> str:
     populations = [arm for arm in arms if not METHODS[arm.method].is_sgd]
     subjects = [arm for arm in populations if arm.method == "lexicase" or len(populations) == 1]
     planned = any(each.method == "lexicase" for each in evidence.plan.runs)
-    first = _subjects(subjects, sgd, matched) if subjects or planned else ""
+    first = _against_sgd(subjects, sgd, matched) if subjects or planned else ""
     # Some populations train on as many samples as plain SGD does.
     equal = [base for base in (*sgd, *matched) if any(equal_samples(arm, base) for arm in populations)]
     second = _best(populations, equal) if equal else _unmatched(populations, sgd)
@@ -27,7 +27,7 @@ def verdict(evidence: Evidence, setting: Setting) -> str:
     return f"In short, for {setting}: {' '.join(sentence for sentence in sentences if sentence)}"
 
 
-def _subjects(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
+def _against_sgd(arms: list[Arm], sgd: list[Arm], matched: list[Arm]) -> str:
     if not arms:
         return "No lexicase run is finished, so there is nothing to say about it."
     if not sgd and not matched:
