@@ -20,7 +20,6 @@ from pathlib import Path
 import torch
 
 from gradlex import _devices
-from gradlex._memory import keep_freed_memory
 from gradlex.callbacks import Callback, LiveRun, Record
 from gradlex.errors import InterruptedRun
 from gradlex.experiments._jobs import Job
@@ -181,7 +180,6 @@ def _ending(code: int) -> str:
 def _run_child(pipe: Connection, printed: Connection, job: Job, settings: Settings) -> None:
     """Run or resume to the result; report each generation; anything received ends the run after the current one."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    keep_freed_memory()
     if os.name == "posix":
         for stream in (1, 2):
             os.dup2(printed.fileno(), stream)

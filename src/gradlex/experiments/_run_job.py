@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradlex._memory import keep_freed_memory
 from gradlex.callbacks import Callback
 from gradlex.data import Arrays, load
 from gradlex.errors import BusyError, InputError, InterruptedRun, RunError
@@ -42,6 +43,7 @@ class Refused:
 
 def run_job(job: Job, settings: Settings, callback: Callback) -> Finished | Refused | None:
     """Run or resume to the result; None where the callback has interrupted the run."""
+    keep_freed_memory()  # in a process of its own, wherever that is
     try:
         arrays = _unchanged(job.recipe, job.fingerprint, settings.data_dir)
         elsewhere = (job.folder / "result.json").exists()  # then only its result is read
