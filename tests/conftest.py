@@ -9,6 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+# Threads that wait give their CPU away: tests run side by side, and one that spins holds up what it waits for.
+os.environ.setdefault(
+    "OMP_WAIT_POLICY", "passive"
+)  # read as torch is imported, here and in every process started
+
 import numpy as np
 import pytest
 import torch

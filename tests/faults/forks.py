@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import gc
 import json
 import multiprocessing
 import os
@@ -200,14 +201,15 @@ def warm():
     torch.set_num_threads(1)
     from other_problems import PROBLEMS
 
-    import gradlex.cli._train
     from gradlex import Recipe
     from gradlex.callbacks import Progress
+    from gradlex.cli._arguments import parse
+    from gradlex.cli._train import Train
     from gradlex.runs import Execution, Named, _local_workers, make_problem, start
 
     device = torch.device("cpu")
     make_problem(Named(), Recipe(model="mlp", threads=1), execution=Execution(), device=device)
-    assert gradlex.cli._train
+    parse(Train, "gradlex train", [])
     assert Progress
     assert start
     assert _local_workers
@@ -217,6 +219,7 @@ def warm():
 
 def serve():
     warm()
+    gc.freeze()  # what is imported stays as it is: a collection in a child would copy the memory it looks through
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)

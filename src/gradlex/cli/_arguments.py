@@ -82,7 +82,7 @@ def _parsed(command: type[C], prog: str, words: Sequence[str], defaults: Mapping
                 prog=prog,
                 description=inspect.cleandoc(command.__doc__ or ""),
                 args=list(words),
-                config=(tyro.conf.OmitArgPrefixes,),
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.HelptextFromCommentsOff),
                 registry=registry,
             )
     except SystemExit as ended:
