@@ -350,6 +350,7 @@ def test_a_run_folder_is_resumed_and_evaluated_or_refused(inputs, folders, rewri
     def check(document, number, value):
         name, document = document
         folder = tmp_path / "run"
+        shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(folders / name, folder)
         told = Folder(folder, rewrite).change(document, number, value)
         commands = [("resume", folder, "--workers", 1)] + [("evaluate", folder)] * (name == "whole")
@@ -363,7 +364,6 @@ def test_a_run_folder_is_resumed_and_evaluated_or_refused(inputs, folders, rewri
                 assert child.err.startswith("gradlex: "), told
             elif document != "recipe.json":
                 assert (folder / "model.safetensors").read_bytes() == whole, told
-        shutil.rmtree(folder)
 
     check()
     print(f"\nrun folders by exit code: {counts}")

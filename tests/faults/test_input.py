@@ -120,6 +120,14 @@ def test_evaluate_refuses_a_description_of_data_that_is_none(data, run, refused)
     refused(run, ("evaluate", run))
 
 
+@pytest.mark.parametrize("missing", ["input_shape", "normalization", "num_classes", "fingerprint"])
+def test_evaluate_refuses_a_description_of_data_that_lacks_something(missing, run, refused):
+    stored = json.loads((run / "recipe.json").read_text())
+    del stored["data"][missing]
+    (run / "recipe.json").write_text(json.dumps(stored))
+    assert "does not describe the run's data" in refused(run, ("evaluate", run))
+
+
 @pytest.mark.parametrize(
     "content",
     [

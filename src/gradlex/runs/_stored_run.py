@@ -249,7 +249,7 @@ def load_test_samples(
         raise InputError(
             f"{asked.dataset} has {arrays.num_classes} classes, the run was trained on {data['num_classes']}."
         )
-    names = data["class_names"]
+    names = data.get("class_names")
     if names is not None and arrays.class_names is not None and names != list(arrays.class_names):
         raise InputError(
             f"{asked.dataset} has the classes {', '.join(map(repr, arrays.class_names))}, the run was trained on "
@@ -289,7 +289,7 @@ def _check_finished(folder: RunFolder, recipe: Recipe, data: dict[str, Any]) -> 
         and isinstance(_outputs(data), int)
         and isinstance(scales, dict)
         and all(_numbers(scales.get(key)) for key in ("mean", "std"))
-        and "fingerprint" in data
+        and {"fingerprint", "num_classes"} <= data.keys()
         and _names(data.get("class_names"))
     )
     if not fits:
