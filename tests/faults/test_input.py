@@ -111,6 +111,13 @@ def test_a_recipe_with_a_bad_field_is_refused(change, run, refused):
         {"num_classes": "ten"},
         {"fingerprint": None},
         {"normalization": {"mean": [0, 0, 0], "std": [1, 1, 1]}},
+        {"normalization": {"mean": [0], "std": []}},
+        {"normalization": {"mean": [0], "std": [0]}},
+        {"normalization": {"mean": [float("nan")], "std": [1]}},
+        {"input_shape": []},
+        {"input_shape": [-1, 8, 8]},
+        {"input_shape": [True, 8, 8]},
+        {"outputs": -3},
     ],
 )
 def test_evaluate_refuses_a_description_of_data_that_is_none(data, run, refused):

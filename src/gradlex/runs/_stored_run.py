@@ -283,12 +283,14 @@ def _check_finished(folder: RunFolder, recipe: Recipe, data: dict[str, Any]) -> 
         )
     if not (path / "result.json").exists():
         raise InputError(f"{path} is not finished: run gradlex resume {shlex.quote(str(path))} first.")
-    scales = data.get("normalization")
+    shape, scales = data.get("input_shape"), data.get("normalization")
     fits = (
-        _numbers(data.get("input_shape"))
-        and isinstance(_outputs(data), int)
+        isinstance(shape, list)
+        and len(shape) > 0
+        and all(_is_count(number) for number in [*shape, _outputs(data)])
         and isinstance(scales, dict)
-        and all(_numbers(scales.get(key)) for key in ("mean", "std"))
+        and all(_is_scale(scales.get(key), shape[0]) for key in ("mean", "std"))
+        and all(deviation > 0 for deviation in scales["std"])
         and {"fingerprint", "num_classes"} <= data.keys()
         and _names(data.get("class_names"))
     )
@@ -309,8 +311,17 @@ def _outputs(data: dict[str, Any]) -> Any:
     return data.get("outputs", data.get("num_classes"))
 
 
-def _numbers(given: Any) -> bool:
-    return isinstance(given, list) and all(isinstance(v, int | float) for v in given)
+def _is_count(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given > 0
+
+
+def _is_scale(given: Any, channels: int) -> bool:
+    """Whether it is a list of one number a channel, in float32's range."""
+    return (
+        isinstance(given, list)
+        and len(given) == channels
+        and all(isinstance(v, int | float) and abs(v) < 3e38 for v in given)
+    )
 
 
 def _names(given: Any) -> bool:
