@@ -108,6 +108,7 @@ def test_a_recipe_with_a_bad_field_is_refused(change, run, refused):
         {"normalization": None},
         {"normalization": {"mean": "x", "std": [1]}},
         {"class_names": 3},
+        {"class_names": ["one"]},
         {"num_classes": "ten"},
         {"fingerprint": None},
         {"normalization": {"mean": [0, 0, 0], "std": [1, 1, 1]}},
@@ -127,7 +128,9 @@ def test_evaluate_refuses_a_description_of_data_that_is_none(data, run, refused)
     refused(run, ("evaluate", run))
 
 
-@pytest.mark.parametrize("missing", ["input_shape", "normalization", "num_classes", "fingerprint"])
+@pytest.mark.parametrize(
+    "missing", ["input_shape", "normalization", "num_classes", "class_names", "fingerprint"]
+)
 def test_evaluate_refuses_a_description_of_data_that_lacks_something(missing, run, refused):
     stored = json.loads((run / "recipe.json").read_text())
     del stored["data"][missing]

@@ -249,7 +249,7 @@ def load_test_samples(
         raise InputError(
             f"{asked.dataset} has {arrays.num_classes} classes, the run was trained on {data['num_classes']}."
         )
-    names = data.get("class_names")
+    names = data["class_names"]
     if names is not None and arrays.class_names is not None and names != list(arrays.class_names):
         raise InputError(
             f"{asked.dataset} has the classes {', '.join(map(repr, arrays.class_names))}, the run was trained on "
@@ -291,8 +291,8 @@ def _check_finished(folder: RunFolder, recipe: Recipe, data: dict[str, Any]) -> 
         and isinstance(scales, dict)
         and all(_is_scale(scales.get(key), shape[0]) for key in ("mean", "std"))
         and all(deviation > 0 for deviation in scales["std"])
-        and {"fingerprint", "num_classes"} <= data.keys()
-        and _names(data.get("class_names"))
+        and {"fingerprint", "num_classes", "class_names"} <= data.keys()
+        and _are_names(data["class_names"], data["num_classes"])
     )
     if not fits:
         raise InputError(f"{path / 'recipe.json'} does not describe the run's data as gradlex does.")
@@ -324,8 +324,11 @@ def _is_scale(given: Any, channels: int) -> bool:
     )
 
 
-def _names(given: Any) -> bool:
-    return given is None or (isinstance(given, list) and all(isinstance(v, str) for v in given))
+def _are_names(given: Any, classes: Any) -> bool:
+    """Whether it names each class, or is None, since some data has no names."""
+    return given is None or (
+        isinstance(given, list) and len(given) == classes and all(isinstance(name, str) for name in given)
+    )
 
 
 def _other(recipe: Recipe, dataset: str, input_shape: list[int]) -> Recipe:
