@@ -128,7 +128,8 @@ def chosen(known):
     return st.tuples(fields, methods, other).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
 
 
-MANY = 10_000  # each but the first in a process of its own, so that the default suite has few
+MANY = 10_000
+# A command line or a run folder takes a process each, so that the default suite has fewer of them.
 QUIET = {
     "deadline": None,
     "derandomize": True,
@@ -163,7 +164,7 @@ def net():
         return nn.Sequential(nn.Conv2d(2, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
 
 
-@pytest.mark.parametrize("inputs", [25, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [300, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_recipe_runs_or_is_refused(inputs, images):
     counts = dict.fromkeys(("ran", "refused", "diverged"), 0)
 
@@ -217,7 +218,7 @@ BASE = (
 )
 
 
-@pytest.mark.parametrize("inputs", [25, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [100, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_command_line_runs_or_is_refused(inputs, forks, tmp_path):
     counts = {0: 0, 1: 0, 2: 0}
 
@@ -337,7 +338,7 @@ class Folder:
         progress["sha256"][path.name] = hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.parametrize("inputs", [40, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [100, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_run_folder_is_resumed_and_evaluated_or_refused(inputs, folders, rewrite, forks, tmp_path):
     counts = {0: 0, 1: 0, 2: 0}
     whole = (folders / "whole" / "model.safetensors").read_bytes()
