@@ -252,3 +252,11 @@ def test_a_run_whose_candidates_all_diverge_leaves_its_last_checkpoint(images, t
     poisoned.clear()
     run = gradlex.train(tiny_cnn(), images, recipe, augment=poison, out=tmp_path, resume=True)
     assert len(run.generations) == 6
+
+
+def test_a_metric_that_is_no_float_is_refused(run, refused):
+    lines = (run / "evaluations.jsonl").read_text().splitlines()
+    last = json.loads(lines[-1])
+    last["metrics"]["test"]["accuracy"] = 10**400
+    (run / "evaluations.jsonl").write_text("\n".join([*lines[:-1], json.dumps(last)]) + "\n")
+    refused(run, ("resume", run, "--workers", 1))

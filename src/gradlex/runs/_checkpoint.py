@@ -94,7 +94,7 @@ def load_checkpoint(path: Path, like: Parent, *, inherits: bool) -> tuple[Parent
             memory={name: tensor.numpy() for name, tensor in _under(tensors, "memory/").items()},
             slots={slot: _like(_under(tensors, f"slot/{slot}/"), state) for slot in content["slots"]},
         )
-    except (ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, OverflowError, SafetensorError) as error:
         raise DamagedError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
     return parent, progress
 

@@ -109,7 +109,7 @@ def parse_records(lines: Mapping[str, Sequence[bytes]], path: Path) -> list[Reco
             )
             if record.generation != number or not all(isinstance(n, int | float) for n in numbers):
                 raise ValueError(f"line {number + 1} is no record of generation {number}")  # noqa: TRY301
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"the records of {path} cannot be read: {error!r}.") from error
     return found
 
@@ -122,7 +122,7 @@ def stored_result(folder: RunFolder) -> dict[str, Any]:
         measures = found.get("measures") or [asdict(measure) for measure in Classification().measures]
         wrong = [name for name in _RESULT if type(found[name]) not in (int, float)]
         wrong += [] if all(isinstance(each["name"], str) for each in measures) else ["measures"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{folder.path / 'result.json'} is not the result of a run: {error!r}.") from error
     if wrong:
         raise InputError(
