@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 # Threads that wait give their CPU away: tests run side by side, and one that spins holds up what it waits for.
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "passive"
-)  # read as torch is imported, here and in every process started
+# torch reads it as it is imported, here and in every process that a test starts.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import pytest
