@@ -79,8 +79,9 @@ def test_a_signal_in_the_last_generation_lets_the_run_finish(
 
 @pytest.mark.parametrize(("number", "code"), BOTH)
 def test_a_signal_while_python_starts_is_no_traceback(number, code, start, train, tmp_path):
+    long = ("--generations", 1_000_000)  # a fast machine would have finished five
     for delay in (0.3, 1.0):
-        process = start("-m", "gradlex", *train, "--out", tmp_path / "run", cwd=tmp_path)
+        process = start("-m", "gradlex", *train, *long, "--out", tmp_path / f"run-{delay}", cwd=tmp_path)
         time.sleep(delay)
         process.send_signal(number)
         process.send_signal(number)
