@@ -5,7 +5,7 @@ of cases. The loops of the last three would take hours, so they select a few par
 is the same for each. Where 2 % fail even that takes too long, and they are left out. fomo has
 epsilon-lexicase alone, whose pools shrink sooner or later than those of lexicase. Times are CPU seconds of this
 process. Load on the machine raises them, so gradlex and `lexicase`, the fastest of the others, take turns, and the
-least disturbed turn of each counts. Install with `pip install gradlex[benchmarks] pyfomo` and
+least disturbed turn of each counts. Install with `pip install 'gradlex[benchmarks]' pyfomo` and
 `pip install --no-deps tpot`, of which one file is used.
 
     python benchmarks/select_parents.py

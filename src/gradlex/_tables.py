@@ -56,5 +56,5 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415  # an extra
         import pyarrow.parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415
     except ImportError as error:
-        raise InputError(".parquet needs pyarrow: pip install gradlex[parquet], or write .csv.") from error
+        raise InputError(".parquet needs pyarrow: pip install 'gradlex[tables]', or write .csv.") from error
     return pyarrow, pyarrow.parquet

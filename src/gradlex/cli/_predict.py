@@ -76,7 +76,7 @@ class Export:
     run: Annotated[Path, tyro.conf.Positional]
     """The run folder."""
     format: Literal["torch-export", "onnx"] = "torch-export"
-    """A program of torch.export (.pt2), or ONNX (.onnx; pip install gradlex[onnx])."""
+    """A program of torch.export (.pt2), or ONNX (.onnx; pip install 'gradlex[onnx]')."""
     out: Path | None = None
     """The file (default: model.pt2 or model.onnx in the run folder). It normalizes its inputs itself: give it float32
     as the data has them, images (samples, channels, height, width) from 0 to 1, or features. It is written only if

@@ -63,7 +63,7 @@ def _timm_factory(model: str) -> Callable[..., object]:
         timm = importlib.import_module("timm")
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "timm":
-            problem = "which is not installed: pip install gradlex[timm]"
+            problem = "which is not installed: pip install 'gradlex[timm]'"
         else:
             problem = f"which is installed but cannot be imported: {type(error).__name__}: {error}"
         raise InputError(f"model 'timm:{model}' needs timm, {problem}") from error

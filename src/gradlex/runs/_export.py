@@ -173,5 +173,5 @@ def _check_onnx() -> None:
         import onnxscript  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401, PLC0415
     except ImportError as error:
         raise InputError(
-            f"format onnx needs {error.name}, which is not installed: pip install gradlex[onnx]."
+            f"format onnx needs {error.name}, which is not installed: pip install 'gradlex[onnx]'."
         ) from error
