@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import functools
 import gc
 import json
 import multiprocessing
@@ -196,13 +197,18 @@ def refuse_pickle():
 def warm():
     """Import whatever a run imports on its way, by preparing one; nothing here starts a thread."""
     sys.modules["pyarrow"] = None  # it does, and scikit-learn and pandas import it where it is installed
+    import rich._emoji_codes
+    import sklearn.datasets
     import torch
 
     torch.set_num_threads(1)
+    # The digits are text: to read it would be a third of a command.
+    sklearn.datasets.load_digits = functools.cache(sklearn.datasets.load_digits)
     from other_problems import PROBLEMS
 
     from gradlex import Recipe
     from gradlex.callbacks import Progress
+    from gradlex.cli import _evaluate
     from gradlex.cli._arguments import parse
     from gradlex.cli._train import Train
     from gradlex.runs import Execution, Named, _local_workers, make_problem, start
@@ -210,10 +216,7 @@ def warm():
     device = torch.device("cpu")
     make_problem(Named(), Recipe(model="mlp", threads=1), execution=Execution(), device=device)
     parse(Train, "gradlex train", [])
-    assert Progress
-    assert start
-    assert _local_workers
-    assert PROBLEMS
+    assert all((rich._emoji_codes, _evaluate, Progress, start, _local_workers, PROBLEMS))
     assert len(os.listdir("/proc/self/task")) == 1
 
 

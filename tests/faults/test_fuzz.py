@@ -218,7 +218,7 @@ BASE = (
 )
 
 
-@pytest.mark.parametrize("inputs", [100, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [300, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_command_line_runs_or_is_refused(inputs, forks, tmp_path):
     counts = {0: 0, 1: 0, 2: 0}
 
@@ -338,7 +338,7 @@ class Folder:
         progress["sha256"][path.name] = hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.parametrize("inputs", [100, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [300, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_a_run_folder_is_resumed_and_evaluated_or_refused(inputs, folders, rewrite, forks, tmp_path):
     counts = {0: 0, 1: 0, 2: 0}
     whole = (folders / "whole" / "model.safetensors").read_bytes()

@@ -57,7 +57,9 @@ class TestTimm:
 
 def test_without_timm_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"needs timm, which is not installed: pip install 'gradlex\[timm\]'"):
+    with pytest.raises(
+        InputError, match=r"needs timm, which is not installed: pip install 'gradlex\[timm\]'"
+    ):
         build("timm:resnet10t", num_classes=5)
 
 
