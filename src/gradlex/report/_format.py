@@ -56,6 +56,13 @@ def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
+def p_cell(p: float | None) -> str:
+    """0.031, or <0.001: p under a heading of its own."""
+    if p is None:
+        return NONE
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def difference_cell(difference: Difference | None, seeds: int, unit: Unit) -> str:
     """+0.53 [+0.11, +0.95] p=0.031; the difference alone where it has no interval.
 

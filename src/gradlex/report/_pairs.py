@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from gradlex.experiments import METHODS
 from gradlex.report._evidence import Arm, Evidence, Setting
-from gradlex.report._format import NONE, difference_words, number_of, p_value
+from gradlex.report._format import NONE, difference_words, number_of, p_cell, p_value
 from gradlex.report._statistics import LEVEL, Difference, detectable, holm, paired
 from gradlex.report._table import Table
 
@@ -122,7 +122,8 @@ def _row(decision: Decision) -> tuple[str, ...]:
         decision.conclusion,
         unit.signed(difference.mean),
         interval,
-        *(NONE if p is None else f"{p:.3f}" for p in (difference.p, decision.p)),
+        p_cell(difference.p),
+        p_cell(decision.p),
         str(difference.n),
         NONE if found is None else f"{found:{unit.form}}",
     )

@@ -12,7 +12,7 @@ from gradlex.experiments import EXPERIMENTS, stored_plans
 from gradlex.recipe import REVISION
 from gradlex.report._claims import Claim, claims
 from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, gather
-from gradlex.report._format import NONE, label
+from gradlex.report._format import NONE, label, p_cell
 from gradlex.report._pairs import decisions
 from gradlex.report._provenance import provenance, revision_notes
 from gradlex.report._report import figure2_numbers, markdown_report
@@ -178,7 +178,7 @@ def _claim_row(claim: Claim, word: str) -> tuple[str, ...]:
         word,
         f"{unit.signed(difference.mean)} {unit.word}".rstrip(),
         interval,
-        NONE if claim.p is None else f"{claim.p:.3f}",
+        p_cell(claim.p),
         str(difference.n),
         NONE if found is None else f"{found:{unit.form}}",
     )
