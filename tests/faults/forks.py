@@ -202,7 +202,7 @@ def warm():
     import torch
 
     torch.set_num_threads(1)
-    # The digits are text: to read it would be a third of a command.
+    # The digits are a text file: parsed once, not by every command.
     sklearn.datasets.load_digits = functools.cache(sklearn.datasets.load_digits)
     from other_problems import PROBLEMS
 

@@ -129,7 +129,6 @@ def chosen(known):
 
 
 MANY = 10_000
-# A command line or a run folder takes a process each, so that the default suite has fewer of them.
 QUIET = {
     "deadline": None,
     "derandomize": True,
