@@ -1,4 +1,4 @@
-"""The network of the experiments on 16 x 16 images: small and quick, yet able to learn 5,000 of them by heart."""
+"""The network of the experiments on 16 x 16 images: small and quick, yet able to fit 97 % of 5,000 of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torchvision.ops import Conv2dNormActivation
 
 
 def four_layers(*, num_classes: int, in_channels: int, width: float) -> nn.Module:
-    """Four 3 x 3 convolutions with batch norm, global average pooling and one linear layer; 138,000 parameters."""
+    """Four 3 x 3 convolutions with batch norm, global average pooling and one linear layer; 137,000 parameters."""
     wide = round(24 * width)
     return nn.Sequential(
         Conv2dNormActivation(in_channels, wide),

@@ -157,10 +157,12 @@ def tasted(of: Parts, test: tuple[torch.Tensor, torch.Tensor], paths: list[Path]
 def table(results: list[dict[str, Any]]) -> str:
     """Means over the repeats, in per cent, with the smallest and largest accuracy."""
     lines = [
-        "Mixtures of fine-tuned checkpoints: `python benchmarks/soup.py --dataset cifar10.npz --networks networks "
-        "--out results/soup`.",
+        "Made by `python benchmarks/soup.py --dataset cifar10.npz --networks networks --out results/soup`: one "
+        "parent, eight copies of it fine-tuned. Alike: on the same images, with different seeds and settings. "
+        "Specialists: each on its own part, most of it from three classes.",
         "",
-        f"Repeats: {len(results)}. {VALIDATION:,} validation images choose, all test images report. In per cent.",
+        f"Mixtures are chosen on {VALIDATION:,} validation images and reported on all test images, in per cent; "
+        f"means of {len(results)} repeats.",
         "",
     ]
     for setting in SETTINGS:

@@ -151,6 +151,8 @@ def revised() -> Callable[..., Plan]:
         for planned in plan.runs:
             run = root / "runs" / planned.run
             run.parent.mkdir(parents=True, exist_ok=True)
+            if not plan.path(planned).exists():
+                continue
             plan.path(planned).rename(run)
             kept = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
             _write(run / "recipe.json", {**kept, "revision": REVISION})

@@ -6,6 +6,7 @@ import json
 import re
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -18,15 +19,37 @@ PLANS = sorted(
 )
 
 
+TITLES = {
+    "sgd": "SGD",
+    "sgd-matched": "SGD, equal samples",
+    "sgd-matched-5e-4": "SGD, equal samples, decay 5e-4",
+    "swa": "SWA",
+    "lexicase-survive": "lexicase, survive",
+    "expected": "lexicase, expected",
+    "survivors": "lexicase, survivors",
+    "average-outer-0.5": "average, outer 0.5",
+    "average-outer-0.9": "average, outer 0.9",
+    "expected-outer-0.5": "lexicase, expected, outer 0.5",
+    "expected-outer-0.9": "lexicase, expected, outer 0.9",
+    **{name: name for name in ("random", "tournament", "lexicase", "average")},
+    **{f"branched-{name}": f"branched {name}" for name in ("average", "expected", "lexicase", "random")},
+}
+"""What tables call a method."""
+
+
+def planned(plan: Path) -> dict[str, Any]:
+    return json.loads(plan.read_text(encoding="utf-8"))
+
+
 def finals(plan: Path) -> dict[str, dict[int, float]]:
     """Final test accuracy in per cent, by method and seed."""
     found: dict[str, dict[int, float]] = {}
-    for planned in json.loads(plan.read_text(encoding="utf-8"))["runs"]:
-        path = plan.parent / "runs" / planned["run"] / "result.json"
+    for run in planned(plan)["runs"]:
+        path = plan.parent / "runs" / run["run"] / "result.json"
         if path.exists():
             result = json.loads(path.read_text(encoding="utf-8"))
             value = result["metrics"]["test"]["accuracy"] if "metrics" in result else result["test_accuracy"]
-            found.setdefault(planned["method"], {})[planned["recipe"].get("seed", 0)] = 100 * value
+            found.setdefault(run["method"], {})[run["recipe"].get("seed", 0)] = 100 * value
     return found
 
 
@@ -39,19 +62,18 @@ def table(plan: Path, title: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_means_and_deviations_of_the_published_tables_are_those_of_the_records(plan):
-    told = [row[1:3] for row in table(plan, "Results and cost")]
-    expected = []
-    for values in finals(plan).values():
+    expected = {}
+    for method, values in finals(plan).items():
         seeds = list(values.values())
         deviation = f" ± {statistics.stdev(seeds):.2f}" if len(seeds) > 1 else ""
-        expected.append([str(len(seeds)), f"{statistics.fmean(seeds):.2f}{deviation}"])
-    assert sorted(told) == sorted(expected)
+        expected[TITLES[method]] = [str(len(seeds)), f"{statistics.fmean(seeds):.2f}{deviation}"]
+    assert {row[0]: row[1:3] for row in table(plan, "Results and cost")} == expected
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_differences_from_sgd_are_paired_t_tests_of_the_records(plan):
     found = finals(plan)
-    told = {row[1] for row in table(plan, "Difference in test accuracy from each baseline")}
+    told = {row[0]: row[1] for row in table(plan, "Difference in test accuracy from each baseline")}
     for method in found.keys() - {"sgd"}:
         seeds = sorted(found[method].keys() & found["sgd"].keys())
         ours, theirs = ([found[name][seed] for seed in seeds] for name in (method, "sgd"))
@@ -61,29 +83,61 @@ def test_differences_from_sgd_are_paired_t_tests_of_the_records(plan):
             low, high = test.confidence_interval(0.95)
             p = "p<0.001" if test.pvalue < 0.001 else f"p={test.pvalue:.3f}"
             mean += f" [{low:+.2f}, {high:+.2f}] {p}"
-        assert any(cell.startswith(mean) for cell in told), (method, mean, told)
+        assert told[TITLES[method]].split(" (")[0] == mean
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize(
+    "plan", [plan for plan in PLANS if planned(plan).get("pairs")], ids=lambda path: path.parent.name
+)
 def test_declared_comparisons_are_paired_t_tests_adjusted_by_holms_method(plan):
-    found = finals(plan)
-    pairs = json.loads(plan.read_text(encoding="utf-8")).get("pairs", [])
-    if not pairs or any(len(found.get(name, ())) < 2 for pair in pairs for name in pair):
-        pytest.skip("no comparisons were declared, or some have one seed yet")
+    """Of all that were declared, also those without runs; no conclusion before all planned seeds are finished."""
+    found, pairs = finals(plan), planned(plan)["pairs"]
+    seeds = {run["recipe"].get("seed", 0) for run in planned(plan)["runs"]}
     tests = []
-    for first, second in pairs:
-        seeds = sorted(found[first].keys() & found[second].keys())
-        tests.append(stats.ttest_rel(*([found[name][seed] for seed in seeds] for name in (first, second))))
+    for names in pairs:
+        shared = sorted(set.intersection(*(set(found.get(name, ())) for name in names)))
+        values = [[found[name][seed] for seed in shared] for name in names]
+        tests.append((len(shared), values, stats.ttest_rel(*values) if len(shared) > 1 else None))
+    ps = [1.0 if test is None else float(test.pvalue) for *_, test in tests]
     adjusted, least = dict[int, float](), 0.0
-    for place, index in enumerate(sorted(range(len(tests)), key=lambda index: tests[index].pvalue)):
-        least = max(least, min(1.0, (len(tests) - place) * tests[index].pvalue))
+    for place, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        least = max(least, min(1.0, (len(ps) - place) * ps[index]))
         adjusted[index] = least
     rows = table(plan, "Declared comparisons")
-    assert len(rows) == len(pairs)
-    for index, (row, test) in enumerate(zip(rows, tests, strict=True)):
+    assert [row[0].removesuffix(" (primary)") for row in rows] == [
+        f"{TITLES[first]} minus {TITLES[second]}" for first, second in pairs
+    ]
+    for index, (row, (n, values, test)) in enumerate(zip(rows, tests, strict=True)):
+        assert row[6] == str(n)
+        if test is None:
+            assert row[1] == "under way"
+            assert row[3:6] == ["-", "-", "-"]
+            continue
         low, high = test.confidence_interval(0.95)
         assert row[2:6] == [
             f"{(low + high) / 2:+.2f}",
             f"{low:+.2f} to {high:+.2f}",
             *("<0.001" if p < 0.001 else f"{p:.3f}" for p in (test.pvalue, adjusted[index])),
         ]
+        better = "better" if low + high > 0 else "worse"
+        within = "equivalent" if low > -0.3 and high < 0.3 else "open"
+        decided = better if adjusted[index] < 0.05 else within
+        assert row[1] == (decided if n == len(seeds) else "under way")
+        gaps = [one - other for one, other in zip(*values, strict=True)]
+        critical = stats.t.isf(0.025 / len(pairs), n - 1)
+        shift = float(row[7]) / (statistics.stdev(gaps) / n**0.5)
+        assert stats.nct.sf(critical, n - 1, shift) == pytest.approx(0.8, abs=0.02)
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_tables():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| ([+-]\d\.\d\d) \((.+?) to (.+?)\)", text, re.MULTILINE)
+    assert len(rows) >= 4
+    for where, comparison, mean, low, high in rows:
+        (plan,) = [
+            plan
+            for plan in PLANS
+            if planned(plan).get("title", "").startswith(where.split(" of CIFAR-10")[0])
+        ]
+        told = {row[0].removesuffix(" (primary)"): row[2:4] for row in table(plan, "Declared comparisons")}
+        assert told[comparison] == [mean, f"{low} to {high}"]

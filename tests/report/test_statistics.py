@@ -112,5 +112,11 @@ def test_the_detectable_difference_is_that_of_a_power_of_four_fifths(n, deviatio
     assert detectable(difference) == pytest.approx(deviations * values.std(ddof=1), abs=1e-3)
 
 
+def test_a_family_of_tests_detects_less():
+    difference = paired(dict(enumerate([0.1, 0.4, 0.2, 0.5, 0.3])), dict.fromkeys(range(5), 0.0))
+    shift = detectable(difference, tests=4) / (stats.tstd([0.1, 0.4, 0.2, 0.5, 0.3]) / np.sqrt(5))
+    assert stats.nct.sf(stats.t.isf(0.05 / 4 / 2, 4), 4, shift) == pytest.approx(0.8)
+
+
 def test_without_an_interval_nothing_is_known_to_be_detectable():
     assert detectable(paired({0: 1.0}, {0: 2.0})) is None

@@ -63,7 +63,7 @@ class Report:
         from gradlex.experiments import stored_plans
 
         plans = stored_plans(self.folder)
-        from gradlex.report import results_page, text_report, write_experiment_page, write_report
+        from gradlex.report import text_report, write_experiment_page, write_report, write_results_page
 
         out = console()
         for plan in plans:
@@ -72,8 +72,8 @@ class Report:
             names = ", ".join(path.name for path in written)
             out.print(f"{plural(len(written), 'file')} written: {names}", soft_wrap=True)
         if self.page is not None:
-            self.page.write_text(results_page(self.folder, self.page), encoding="utf-8", newline="\n")
-            out.print(f"page in Markdown: {self.page}", soft_wrap=True)
+            first, *_ = write_results_page(self.folder, self.page)
+            out.print(f"page in Markdown: {first}", soft_wrap=True)
         first, *_ = write_experiment_page(self.folder)
         return first
 

@@ -12,6 +12,7 @@ from ._outcome import Outcome as Outcome
 from ._report import text_report as text_report
 from ._report import write_report as write_report
 from ._results_page import results_page as results_page
+from ._results_page import write_results_page as write_results_page
 from ._statistics import Difference as Difference
 from ._statistics import Summary as Summary
 from ._statistics import paired as paired

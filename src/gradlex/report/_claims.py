@@ -31,7 +31,9 @@ class Claim:
     tables: tuple[str, ...] = ()
     """Where the runs are planned."""
     p: float | None = None
-    """Of the paired t-test, adjusted for the number of claims."""
+    """Of the paired t-test, adjusted for the number of claims of its kind."""
+    tests: int = 1
+    """That number."""
 
     @property
     def agreement(self) -> int:
@@ -42,18 +44,24 @@ class Claim:
 
 
 def claims(evidences: Iterable[Evidence]) -> list[Claim]:
-    """Every claim that has runs on both sides, once, in the order of the plans; a family of tests (Holm)."""
-    found: list[Claim] = []
+    """Every claim that has runs on both sides, once, in the order of the plans.
+
+    Those about test results are one family of tests, those about representations another (Holm).
+    """
+    results: list[Claim] = []
+    representations: list[Claim] = []
     for evidence in evidences:
-        results = [
-            claim
-            for setting in evidence.settings
-            for claim in _result_claims(list(evidence.on(setting).values()))
-        ]
-        for claim in (*results, *_representation_claims(evidence)):
-            _add(found, replace(claim, tables=(evidence.plan.name,)))
-    adjusted = holm([claim.difference.p for claim in found])
-    return [replace(claim, p=p) for claim, p in zip(found, adjusted, strict=True)]
+        for setting in evidence.settings:
+            for claim in _result_claims(list(evidence.on(setting).values())):
+                _add(results, replace(claim, tables=(evidence.plan.name,)))
+        for claim in _representation_claims(evidence):
+            _add(representations, replace(claim, tables=(evidence.plan.name,)))
+    return [*_adjusted(results), *_adjusted(representations)]
+
+
+def _adjusted(family: list[Claim]) -> list[Claim]:
+    ps = holm([claim.difference.p for claim in family])
+    return [replace(claim, p=p, tests=len(family)) for claim, p in zip(family, ps, strict=True)]
 
 
 def _add(found: list[Claim], claim: Claim) -> None:

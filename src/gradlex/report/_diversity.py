@@ -1,13 +1,12 @@
 """Diversity: numbers for what figure 2 shows, of one layer of one run, and their mean over runs.
 
-Features are the (images, channels) activations of a layer. The interval of a mean is the percentile bootstrap over
-runs, that is, over seeds; one run has none.
+Features are the (images, channels) activations of a layer. Intervals are those of t-tests over runs, that is, over
+seeds; one run has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -17,18 +16,6 @@ Features: TypeAlias = npt.NDArray[np.floating]
 Values: TypeAlias = npt.NDArray[np.float64]
 
 BINS = 50
-RESAMPLES = 1_000
-_PERCENTILES = (2.5, 97.5)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """The mean of one number over runs, or the difference of two means."""
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
-    """The 95 % interval; None where there is one run."""
 
 
 def share_of_zeros(features: Features) -> float:
@@ -75,34 +62,6 @@ NUMBERS: Mapping[str, Callable[[Features, Values], float]] = {
     "effective rank": lambda features, _: effective_rank(features),
 }
 """Per cent of zeros, entropy in nats, and effective rank, from features and the edges of a layer's bins."""
-
-
-def mean_of(values: Sequence[float]) -> Estimate:
-    """The mean over runs, with its bootstrap interval where there are several."""
-    mean = float(np.mean(values))
-    return _estimate(mean, _resampled(values)) if len(values) > 1 else Estimate(mean=mean)
-
-
-def difference_of(these: Sequence[float], those: Sequence[float], *, paired: bool) -> Estimate:
-    """The difference of two means; run by run where they are paired, else with each set resampled on its own."""
-    if paired:
-        return mean_of([one - other for one, other in zip(these, those, strict=True)])
-    mean = float(np.mean(these) - np.mean(those))
-    if min(len(these), len(those)) == 1:
-        return Estimate(mean=mean)
-    return _estimate(mean, _resampled(these) - _resampled(those, stream=1))
-
-
-def _resampled(values: Sequence[float], stream: int = 0) -> Values:
-    """The mean of each resample, (RESAMPLES,); always the same ones, so that a report can be made again."""
-    drawn = np.random.default_rng(stream).integers(0, len(values), size=(RESAMPLES, len(values)))
-    means: Values = np.asarray(values, dtype=np.float64)[drawn].mean(axis=1)
-    return means
-
-
-def _estimate(mean: float, resamples: Values) -> Estimate:
-    low, high = np.percentile(resamples, _PERCENTILES)
-    return Estimate(mean=mean, low=float(low), high=float(high))
 
 
 def _entropy(weights: npt.NDArray[np.integer] | Values) -> float:

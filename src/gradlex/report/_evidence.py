@@ -52,6 +52,11 @@ class Arm:
     runs: Mapping[int, Outcome]
 
     @property
+    def column(self) -> Column:
+        """Where its runs stand in the plan."""
+        return Column(setting=self.setting, method=self.method, title=self.title)
+
+    @property
     def recipe(self) -> Recipe:
         """What the runs have in common; the seed is the first run's."""
         return next(iter(self.runs.values())).recipe
@@ -92,6 +97,8 @@ class Evidence:
     missing: tuple[str, ...]
     failed: Mapping[Column, int]
     """How many runs of a column failed; no mean includes them."""
+    awaited: Mapping[Column, frozenset[int]]
+    """The seeds of a column that are planned and have neither finished nor failed."""
 
     @property
     def settings(self) -> list[Setting]:
@@ -132,11 +139,16 @@ def gather(plan: Plan) -> Evidence:
             finished.append((column, outcome(run)))
     finished = _whole(finished, missing)
     failed = Counter(each.column for each in missing if each.planned.failure is not None)
+    awaited: dict[Column, frozenset[int]] = {}
+    for each in missing:
+        if each.planned.failure is None:
+            awaited[each.column] = awaited.get(each.column, frozenset()) | {each.planned.recipe.seed}
     return Evidence(
         plan=plan,
         arms=_arms(plan.name, finished),
         missing=_missing_lines(found, missing),
         failed=failed,
+        awaited=awaited,
     )
 
 

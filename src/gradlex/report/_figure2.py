@@ -22,19 +22,16 @@ from gradlex.experiments import ACTIVATIONS, Plan, stored_activations
 from gradlex.report._diversity import (
     BINS,
     NUMBERS,
-    RESAMPLES,
-    Estimate,
     Features,
     Values,
     common_edges,
-    difference_of,
-    mean_of,
 )
 from gradlex.report._evidence import Evidence, gather
 from gradlex.report._format import listed, number_of, plain
 from gradlex.report._outcome import read_run
 from gradlex.report._plots import SETS, Look, add_caption, add_legend, looks, save_figure
 from gradlex.report._provenance import revision_notes, setup_notes
+from gradlex.report._statistics import Difference, Summary, paired, summarize, unpaired
 from gradlex.report._table import Table
 
 Layer: TypeAlias = dict[str, list[Features]]
@@ -188,9 +185,8 @@ def _table(found: Compared, notes: Sequence[str]) -> Table:
             f"Features: the maximum of each channel over its map, for the first {images} test images. Entropy: of "
             f"the features' histogram in {BINS} bins shared by the rows of a layer. Effective rank: of the (images, "
             "channels) matrix, not centred (Roy and Vetterli 2007).",
-            f"In brackets: 95 % bootstrap intervals over runs ({RESAMPLES:,} resamples), paired by seed where two "
-            "methods have the same seeds; none for a single run. With two or three runs they are rough and rather too "
-            "narrow.",
+            "In brackets: 95 % intervals of t-tests over runs, paired by seed where two methods have the same seeds; "
+            "none for a single run.",
             f"The figure's axes end where {100 * SHOWN:g} % of a method's values do.",
             *notes,
         ),
@@ -208,22 +204,32 @@ def _rows(found: Compared, layer: str) -> Iterator[tuple[str, ...]]:
     for title, numbers in sets.items():
         seeds = found.seeds[title]
         if len(seeds) > 1:
-            means = (_cell(mean_of(values), _DIGITS[name]) for name, values in numbers.items())
+            means = (_cell(summarize(values), _DIGITS[name]) for name, values in numbers.items())
             yield layer, title, f"mean of {len(seeds)}", *means
         for place, seed in enumerate(seeds):
             cells = (f"{values[place]:.{_DIGITS[name]}f}" for name, values in numbers.items())
             yield layer, title, f"seed {seed}", *cells
     (first, base), *others = sets.items()
     for title, numbers in others:
-        paired = found.paired(title, first)
-        cells = (
-            _cell(difference_of(values, base[name], paired=paired), _DIGITS[name], sign="+")
-            for name, values in numbers.items()
-        )
+        differences = {
+            name: _difference(found, (title, values), (first, base[name])) for name, values in numbers.items()
+        }
+        cells = (_cell(difference, _DIGITS[name], sign="+") for name, difference in differences.items())
         yield layer, f"{title} minus {first}", "difference", *cells
 
 
-def _cell(estimate: Estimate, digits: int, sign: str = "") -> str:
+def _difference(
+    found: Compared, these: tuple[str, Sequence[float]], those: tuple[str, Sequence[float]]
+) -> Difference:
+    """Of two sets of runs, by title and with their numbers in the order of their seeds."""
+    (title, values), (first, base) = these, those
+    by_seed = paired(
+        dict(zip(found.seeds[title], values, strict=True)), dict(zip(found.seeds[first], base, strict=True))
+    )
+    return by_seed if by_seed is not None and found.paired(title, first) else unpaired(values, base)
+
+
+def _cell(estimate: Summary | Difference, digits: int, sign: str = "") -> str:
     form = f"{sign}.{digits}f"
     if estimate.low is None or estimate.high is None:
         return f"{estimate.mean:{form}}"

@@ -79,15 +79,22 @@ def difference_cell(difference: Difference | None, seeds: int, unit: Unit) -> st
     return f"{mean} {interval} {p_value(difference.p).replace(' ', '')}{shared}"
 
 
-def difference_words(difference: Difference, unit: Unit) -> str:
-    """A difference in a sentence, with its interval, p and number of seeds."""
+def interval_cell(difference: Difference | None, unit: Unit) -> str:
+    """+0.11 to +0.95"""
+    if difference is None or difference.low is None or difference.high is None:
+        return NONE
+    return f"{unit.signed(difference.low)} to {unit.signed(difference.high)}"
+
+
+def difference_words(difference: Difference, unit: Unit, p: str | None = None) -> str:
+    """A difference in a sentence, with its interval, p (or what is told instead) and number of seeds."""
     mean = f"{unit.signed(difference.mean)} {unit.word}".rstrip()
     if difference.n == 1:
         return f"{mean}, 1 seed"
-    if difference.low is None or difference.high is None or difference.p is None:
+    if difference.p is None:
         return f"{mean} in each of {difference.n} seeds, no interval"
-    interval = f"95 % interval {unit.signed(difference.low)} to {unit.signed(difference.high)}"
-    return f"{mean}, {interval}, {p_value(difference.p)}, {difference.n} seeds"
+    told = p_value(difference.p) if p is None else p
+    return f"{mean}, 95 % interval {interval_cell(difference, unit)}, {told}, {difference.n} seeds"
 
 
 def count(number: float) -> str:

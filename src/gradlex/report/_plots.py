@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from gradlex.experiments import METHODS
 from gradlex.report._evidence import Arm, Evidence, Setting, full_title
 from gradlex.report._format import label, plain
+from gradlex.report._pairs import EQUIVALENT, Decision
 from gradlex.report._provenance import revision_notes
 from gradlex.report._statistics import summarize
 
@@ -74,7 +75,9 @@ _LINES: tuple[Line, ...] = (
     *((0, (6, 1, 1, 1, 1, 1)), (0, (9, 2)), (0, (1, 3)), (0, (4, 4))),
 )
 
-_ROW = 0.32  # inches of a method in `finals`
+_CONCLUDED = {"better": _BLUE, "worse": _VERMILION, "equivalent": _GREEN, "open": _BLACK}
+
+_ROW = 0.32  # inches of a method in `finals`, and of a comparison in `answers`
 
 SETS = tuple(map(Look, (_VERMILION, _BLUE, _GREEN, _ORANGE, _SKY, _PURPLE, _BLACK)))
 """For sets of runs without a method: the baseline first, then the others."""
@@ -132,7 +135,7 @@ def finals(evidence: Evidence) -> Figure:
         arms = evidence.on(setting)
         measure = next(iter(arms.values())).measure
         for row, (title, arm) in enumerate(arms.items()):
-            _draw_finals(ax, row, arm, look[title])
+            _draw_row(ax, row, list(arm.values.values()), look[title])
         ax.set_yticks(range(len(arms)), [plain(full_title(arm)) for arm in arms.values()])
         ax.set_ylim(len(arms) - 0.4, -0.6)  # the first method on top, as in the tables
         ax.tick_params(axis="y", length=0)
@@ -143,6 +146,41 @@ def finals(evidence: Evidence) -> Figure:
         ax.set_xlabel(f"{plain(label('test', measure))}  (circles: seeds; bar: mean and its 95 % interval)")
         ax.grid(axis="x", alpha=0.25, linewidth=0.6)
     add_caption(figure, " ".join(revision_notes(evidence.arms)))
+    return figure
+
+
+def answers(groups: Sequence[tuple[str, Sequence[Decision]]]) -> Figure:
+    """Declared comparisons, those made on the same in one panel: a circle for each seed's difference, a bar for the
+    mean's interval, and the conclusion beside it. A comparison without a finished seed has an empty row.
+    """
+    rows = [len(found) for _, found in groups]
+    figure = Figure(figsize=(8.0, 0.5 + _ROW * sum(rows) + 0.75 * len(rows)), layout="constrained")
+    units = {decision.unit for _, found in groups for decision in found}
+    panels = figure.subplots(
+        len(groups), 1, squeeze=False, sharex=len(units) == 1, height_ratios=[0.6 + row for row in rows]
+    )[:, 0]
+    for ax, (title, found) in zip(panels, groups, strict=True):
+        fraction, unit = found[0].measure.fraction, found[0].unit
+        if fraction:
+            ax.axvspan(-EQUIVALENT, EQUIVALENT, color=_GREY, alpha=0.15, linewidth=0)
+        ax.axvline(0, color=_BLACK, linewidth=0.8)
+        for row, decision in enumerate(found):
+            look = Look(_CONCLUDED.get(decision.conclusion, _GREY))
+            _draw_row(ax, row, list(decision.differences.values()), look)
+            gap = "" if decision.difference is None else f"{unit.signed(decision.difference.mean)}  "
+            words = f"{gap}{decision.conclusion}"
+            ax.annotate(words, (1.01, row), xycoords=("axes fraction", "data"), va="center")
+        ax.set_yticks(range(len(found)), [plain(f"{each.first} minus {each.second}") for each in found])
+        ax.set_ylim(len(found) - 0.4, -0.6)
+        ax.tick_params(axis="y", length=0)
+        ax.set_title(plain(title), loc="left")
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 5, 10]))
+        ax.grid(axis="x", alpha=0.25, linewidth=0.6)
+        if len(units) > 1 or ax is panels[-1]:
+            what, band = ("points", f"; grey: ±{EQUIVALENT:g}") if fraction else (found[0].measure.name, "")
+            ax.set_xlabel(
+                f"difference, {plain(what)}  (circles: seeds; bar: mean and its 95 % interval{band})"
+            )
     return figure
 
 
@@ -194,7 +232,8 @@ def _panels(evidence: Evidence, *, width: float, height: float) -> tuple[Figure,
     for setting, ax in axes.items():
         numbers = sorted({len(arm.runs) for arm in evidence.on(setting).values()})
         seeds = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
-        ax.set_title(f"{setting}, n = {seeds} seed{'' if numbers[-1] == 1 else 's'}", loc="left")
+        told = f"{setting}, n = {seeds} seed{'' if numbers[-1] == 1 else 's'}"
+        ax.set_title(plain(f"{evidence.plan.title}\n{told}" if evidence.plan.title else told), loc="left")
     return figure, axes
 
 
@@ -233,13 +272,25 @@ def _limits(arms: list[Arm]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _draw_finals(ax: Axes, row: int, arm: Arm, look: Look) -> None:
-    summary, values = arm.summary, list(arm.values.values())
+def _draw_row(ax: Axes, row: int, values: Sequence[float], look: Look) -> None:
+    """A circle for each value, a stroke for the mean and a bar for its interval."""
+    if not values:
+        return
+    summary = summarize(values)
     if summary.low is not None and summary.high is not None:
-        ax.plot([summary.low, summary.high], [row, row], color=look.colour, linewidth=5, alpha=0.25)
+        ends = [summary.low, summary.high]
+        ax.plot(ends, [row, row], color=look.colour, linewidth=5, alpha=0.25, solid_capstyle="butt")
         ax.plot([summary.mean], [row], "|", color=look.colour, markersize=13, markeredgewidth=2)
     # Seeds one below the other, small enough that equal ones do not hide each other.
     half = min(0.3, 0.11 * (len(values) - 1))
     heights = row + np.linspace(-half, half, len(values)) if len(values) > 1 else [row]
     size = max(1.0, min(4.5, 0.6 * _ROW * 72 / len(values)))
-    ax.plot(values, list(heights), "o", color=look.colour, markersize=size, markerfacecolor="white", zorder=3)
+    ax.plot(
+        list(values),
+        list(heights),
+        "o",
+        color=look.colour,
+        markersize=size,
+        markerfacecolor="white",
+        zorder=3,
+    )

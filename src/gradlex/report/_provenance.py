@@ -105,20 +105,24 @@ def _facts(arms: list[Arm]) -> str:
         shown = [f"p = {sizes}", f"momentum {momenta}", *shown]
     return (
         f"{_counts(train)} training and {_counts(test)} test samples; {_generations(arms)}; "
-        f"{', '.join([*shown, *_unusual(recipes)])}."
+        f"{', '.join([*shown, *_unusual(arms)])}."
     )
 
 
-def _unusual(recipes: list[Recipe]) -> list[str]:
-    """Every other field that is neither a method's own nor the paper's."""
+def _unusual(arms: list[Arm]) -> list[str]:
+    """Every other field that is neither a method's own nor the paper's, and who has it where not all do."""
     usual = {**_fields(Recipe()), **_PAPER}
-    names = dict.fromkeys(name for recipe in recipes for name in _fields(recipe))
-    return [
-        f"{name} {_values(recipes, name)}"
-        for name in names
-        if name not in {*OWN_FIELDS, *_SHOWN, *_ELSEWHERE}
-        and any(_value(recipe, name) not in (None, usual.get(name)) for recipe in recipes)
-    ]
+    names = dict.fromkeys(name for arm in arms for name in _fields(arm.recipe))
+    told = []
+    for name in [name for name in names if name not in {*OWN_FIELDS, *_SHOWN, *_ELSEWHERE}]:
+        values = {arm.title: value for arm in arms if (value := _value(arm.recipe, name)) is not None}
+        for shown in dict.fromkeys(_shown(value) for value in values.values() if value != usual.get(name)):
+            titles = [title for title, value in values.items() if _shown(value) == shown]
+            others = [title for title in values if title not in titles]
+            word, named = ("not for", others) if len(others) < len(titles) else ("for", titles)
+            which = f" ({word} {listed(named)})" if others else ""
+            told.append(f"{name} {shown}{which}")
+    return told
 
 
 def _fields(recipe: Recipe) -> dict[str, Any]:

@@ -49,9 +49,11 @@ def write_report(plan: Plan) -> list[Path]:
     return written
 
 
-def markdown_report(evidence: Evidence) -> str:
-    """The tables and sentences for a page."""
-    return _as_markdown(report_parts(evidence))
+def markdown_tables(evidence: Evidence) -> str:
+    """The tables for a page, which says at its top what they mean."""
+    parts = report_parts(evidence)
+    tables: list[Part] = [part for part in parts if isinstance(part, Table)]
+    return _as_markdown(tables or parts)
 
 
 def figure2_numbers(plan: Plan, kind: str) -> str:

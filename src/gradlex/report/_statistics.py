@@ -107,6 +107,18 @@ def paired(these: Mapping[int, float], those: Mapping[int, float]) -> Difference
     )
 
 
+def unpaired(these: Sequence[float], those: Sequence[float]) -> Difference:
+    """These minus those by Welch's t-test, for runs that have no seeds in common."""
+    mean, n = float(stats.tmean(these) - stats.tmean(those)), min(len(these), len(those))
+    if n == 1 or not (_spread(these, these) or _spread(those, those)):
+        return Difference(mean=mean, low=None, high=None, p=None, n=n)
+    test = stats.ttest_ind(these, those, equal_var=False)
+    interval = test.confidence_interval(LEVEL)
+    return Difference(
+        mean=mean, low=float(interval.low), high=float(interval.high), p=float(test.pvalue), n=n
+    )
+
+
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Holm's adjustment (1979) of the p-values of a family of tests; None, a test without one, counts as 1."""
     known = [1.0 if p is None else p for p in ps]
@@ -117,16 +129,17 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     return [None if p is None else adjusted[place] for place, p in enumerate(ps)]
 
 
-def detectable(difference: Difference) -> float | None:
+def detectable(difference: Difference, tests: int = 1) -> float | None:
     """The true difference that so many seeds with this scatter find with probability 0.8; None without an interval.
 
-    By the non-central t distribution, for a two-sided paired test at 0.05.
+    By the non-central t distribution, for a two-sided paired test at 0.05 divided by the number of tests: what Holm's
+    method asks of the first of them.
     """
     if difference.low is None or difference.high is None:
         return None
     freedom = difference.n - 1
-    critical = float(stats.t.ppf((1 + LEVEL) / 2, freedom))
-    error = (difference.high - difference.low) / 2 / critical
+    error = (difference.high - difference.low) / 2 / float(stats.t.ppf((1 + LEVEL) / 2, freedom))
+    critical = float(stats.t.isf((1 - LEVEL) / 2 / tests, freedom))
 
     # The other tail adds nothing at such a power, and nct is undefined far out there.
     found = optimize.brentq(
