@@ -11,7 +11,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from gradlex.report import gather, write_report
-from gradlex.report._plots import Look, curves, finals, looks
+from gradlex.report._pairs import decisions
+from gradlex.report._plots import Look, answers, curves, finals, looks
 from gradlex.tasks import Measure
 
 SGD = [68.11, 67.42, 68.30]
@@ -96,6 +97,36 @@ def test_titles_say_how_many_seeds_there_are(experiment):
         evidence = gather(experiment(name, accuracies))
         for draw in (curves, finals):
             assert draw(evidence).axes[0].get_title(loc="left") == f"resnet20 on cifar10.npz, {words}"
+
+
+def test_the_title_of_an_experiment_stands_above_its_setting(experiment):
+    plan = dataclasses.replace(
+        experiment("compare", {"sgd": SGD, "lexicase": LEXICASE}), title="Does it help?"
+    )
+    (ax,) = finals(gather(plan)).axes
+    assert ax.get_title(loc="left") == "Does it help?\nresnet20 on cifar10.npz, n = 3 seeds"
+
+
+def test_answers_show_the_difference_of_every_seed_and_the_conclusion(experiment):
+    plan = dataclasses.replace(
+        experiment("compare", {"sgd": SGD, "lexicase": LEXICASE, "average": [None]}),
+        pairs=(("lexicase", "sgd"), ("average", "sgd")),
+    )
+    found = gather(plan)
+    made = decisions(found, found.settings[0])
+    first, second = answers([("one", made), ("two", made[:1])]).axes
+    seeds = [line.get_xdata() for line in first.get_lines() if line.get_marker() == "o"]
+    assert [list(each) for each in seeds] == [
+        pytest.approx([one - other for one, other in zip(LEXICASE, SGD, strict=True)])
+    ]
+    assert [text.get_text() for text in first.texts] == ["+2.33  better", "under way"]
+    assert [label.get_text() for label in first.get_yticklabels()] == [
+        "lexicase minus SGD",
+        "average minus SGD",
+    ]
+    assert (first.get_title(loc="left"), second.get_title(loc="left")) == ("one", "two")
+    assert first.get_xlim() == second.get_xlim()
+    assert second.get_xlabel().startswith("difference, points")
 
 
 def test_plots_mark_runs_of_0_1_0(evidence):

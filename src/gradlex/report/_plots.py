@@ -233,7 +233,7 @@ def _panels(evidence: Evidence, *, width: float, height: float) -> tuple[Figure,
         numbers = sorted({len(arm.runs) for arm in evidence.on(setting).values()})
         seeds = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
         told = f"{setting}, n = {seeds} seed{'' if numbers[-1] == 1 else 's'}"
-        ax.set_title(plain(f"{evidence.plan.title}\n{told}" if evidence.plan.title else told), loc="left")
+        ax.set_title("\n".join(filter(None, (plain(evidence.plan.title), told))), loc="left")
     return figure, axes
 
 
