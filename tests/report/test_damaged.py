@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from gradlex.errors import InputError
 from gradlex.experiments import stored_plans
 from gradlex.report import gather, results_page, text_report
-from gradlex.report._plots import curves, finals
+from gradlex.report._pairs import decisions
+from gradlex.report._plots import answers, curves, finals
 
 FILES = (
     "compare.json",
@@ -82,13 +84,19 @@ def report(root: Path, *, drawn: bool = True) -> None:
         if evidence.arms and drawn:
             curves(evidence)
             finals(evidence)
+            if plan.pairs:
+                answers([(str(setting), decisions(evidence, setting)) for setting in evidence.settings])
     results_page(root, root.parent / "RESULTS.md").encode("utf-8")
 
 
 @pytest.fixture
 def results(experiment):
     accuracies = {"sgd": [60.0, 61.5], "sgd-matched": [64.0, 66.5], "lexicase": [62.0, 62.5]}
-    return experiment("compare", accuracies, epochs=2).root
+    plan = replace(
+        experiment("compare", accuracies, epochs=2), pairs=(("lexicase", "sgd"),), title="Does it help?"
+    )
+    plan.save()
+    return plan.root
 
 
 def test_what_is_whole_is_reported(results):

@@ -19,8 +19,16 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from gradlex.errors import InputError
-from gradlex.experiments import stored_plans
-from gradlex.report import Table, draw_figure2, gather, results_page, text_report, write_report
+from gradlex.experiments import stored_plan, stored_plans
+from gradlex.report import (
+    Table,
+    draw_figure2,
+    gather,
+    results_page,
+    text_report,
+    write_report,
+    write_results_page,
+)
 from gradlex.report._format import plain
 from gradlex.report._plots import curves, save_figure
 from gradlex.report._table import markdown_text
@@ -158,8 +166,8 @@ def test_every_file_of_a_report_is_sound_whatever_data_models_and_failures_are_c
         return tuple(plain(name) for name in (PureWindowsPath(setting[0]).name or setting[0], setting[1]))
 
     @settings(max_examples=names // (3 * SETTINGS), **QUIET)
-    @given(st.lists(called, min_size=SETTINGS, max_size=SETTINGS, unique_by=shown))
-    def check(settings):
+    @given(st.lists(called, min_size=SETTINGS, max_size=SETTINGS, unique_by=shown), st.booleans())
+    def check(settings, declared):
         root = tmp_path / str(next(numbers))
         parts = [
             make_experiment(
@@ -175,15 +183,19 @@ def test_every_file_of_a_report_is_sound_whatever_data_models_and_failures_are_c
         ]
         for part in parts:
             part.file.unlink()
-        plan = replace(parts[0], name="compare", runs=tuple(run for part in parts for run in part.runs))
+        pairs = (("lexicase", "sgd"), ("sgd", "lexicase")) if declared else ()
+        runs = tuple(run for part in parts for run in part.runs)
+        plan = replace(parts[0], name="compare", runs=runs, pairs=pairs, title=settings[0][-1])
         plan.save()
-        for path in write_report(plan):
+        written = write_results_page(root, tmp_path / "RESULTS.md")
+        for path in (*write_report(plan), *written):
             if path.suffix == ".svg":
                 ET.parse(path)
             elif path.suffix in (".md", ".tex", ".txt"):
                 text = path.read_text(encoding="utf-8")
                 assert all(character.isprintable() or character == "\n" for character in text)
-        page = " ".join(rendered(results_page(root, tmp_path / "RESULTS.md")).split())
+        assert len(written) == (3 if pairs else 1)
+        page = " ".join(rendered((tmp_path / "RESULTS.md").read_text(encoding="utf-8")).split())
         for setting in gather(plan).settings:
             assert " ".join(str(setting).split()) in page
         shutil.rmtree(root)
@@ -234,9 +246,11 @@ def test_folders_whose_names_are_not_utf_8_are_reported(experiment, tmp_path):
         shutil.copytree(plan.root, root)
     except OSError:
         pytest.skip("this file system takes only UTF-8 names")
-    page = results_page(root, tmp_path / "RESULTS.md")
-    page.encode("utf-8")
-    assert "(caf%E9%20%60x%60/compare-curves.svg)" in page
+    declared = replace(stored_plan(root / "compare.json"), pairs=(("lexicase", "sgd"),))
+    for plan in (declared, replace(declared, pairs=())):
+        plan.save()
+        page, *_ = write_results_page(root, tmp_path / "RESULTS.md")
+        assert "(caf%E9%20%60x%60/compare-curves.svg)" in page.read_text(encoding="utf-8")
 
 
 def test_figure_2_shows_layers_and_sets_of_any_name(experiment, tmp_path):

@@ -83,12 +83,11 @@ def results_page(root: Path, page: Path) -> str:
     found = _gathered(root)
     name = Path(os.path.relpath(root, page.parent)).as_posix()
     again = shlex.join(["gradlex", "report", name, "--page", page.name])
-    planned = (
-        f" They were planned [before the runs]({quote(name)}/plan.md)." if (root / "plan.md").exists() else ""
-    )
+    link = quote(os.fsencode(name))
+    planned = f" They were planned [before the runs]({link}/plan.md)." if (root / "plan.md").exists() else ""
     sections = [
         "# Results\n",
-        *_answers(found, name, page),
+        *_answers(found, link, page),
         "Intervals cover other seeds on the same training and test samples, not other samples. Where the notes name "
         "less data, smaller networks or fewer generations than the paper's, compare directions, not sizes.\n",
         f"Every number and plot is made from the records in {markdown_code(f'{name}/')} by {markdown_code(again)}."
@@ -156,11 +155,11 @@ def _is_under_way(evidence: Evidence) -> bool:
     return all(decision.conclusion == "under way" for decision in primary)
 
 
-def _answers(found: _Found, name: str, page: Path) -> list[str]:
+def _answers(found: _Found, link: str, page: Path) -> list[str]:
     """What the experiments say, in a few bullets, and a plot."""
     lines = [line for bullet in _bullets(found.decided)[:_BULLETS] for line in bullet]
     if lines:
-        plot = f"![Declared comparisons: differences by seed]({quote(name)}/{_ANSWERS}.svg)\n"
+        plot = f"![Declared comparisons: differences by seed]({link}/{_ANSWERS}.svg)\n"
         return ["\n".join(lines) + "\n", plot]
     told = [
         markdown_text(verdict(evidence, setting).removeprefix("In short, for "))
