@@ -29,7 +29,7 @@ class Claim:
     """What the difference is computed from."""
     unit: Unit
     tables: tuple[str, ...] = ()
-    """Where the runs are planned."""
+    """The experiments that planned the runs, by title or name."""
     p: float | None = None
     """Of the paired t-test, adjusted for the number of claims of its kind."""
     tests: int = 1
@@ -51,11 +51,12 @@ def claims(evidences: Iterable[Evidence]) -> list[Claim]:
     results: list[Claim] = []
     representations: list[Claim] = []
     for evidence in evidences:
+        tables = (evidence.plan.title or evidence.plan.name,)
         for setting in evidence.settings:
             for claim in _result_claims(list(evidence.on(setting).values())):
-                _add(results, replace(claim, tables=(evidence.plan.name,)))
+                _add(results, replace(claim, tables=tables))
         for claim in _representation_claims(evidence):
-            _add(representations, replace(claim, tables=(evidence.plan.name,)))
+            _add(representations, replace(claim, tables=tables))
     return [*_adjusted(results), *_adjusted(representations)]
 
 
