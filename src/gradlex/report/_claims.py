@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradlex.experiments import EXPERIMENTS, METHODS, Published, published
 from gradlex.report._diversity import NUMBERS
-from gradlex.report._evidence import FIGURE2, Arm, Evidence
+from gradlex.report._evidence import FIGURE2, Arm, Evidence, Setting
 from gradlex.report._figure2 import compared, planned_groups
 from gradlex.report._format import Unit
 from gradlex.report._statistics import LEVEL, Difference, holm, paired
@@ -28,6 +28,8 @@ class Claim:
     runs: frozenset[Path]
     """What the difference is computed from."""
     unit: Unit
+    awaited: bool = False
+    """Whether planned seeds are missing: nothing is concluded before they are there."""
     tables: tuple[str, ...] = ()
     """The experiments that planned the runs, by title or name."""
     p: float | None = None
@@ -38,7 +40,7 @@ class Claim:
     @property
     def agreement(self) -> int:
         """1: the runs agree with the paper; -1: they disagree; 0: no conclusion."""
-        if self.p is None or self.p >= 1 - LEVEL:
+        if self.awaited or self.p is None or self.p >= 1 - LEVEL:
             return 0
         return self.side if self.difference.mean > 0 else -self.side
 
@@ -53,7 +55,7 @@ def claims(evidences: Iterable[Evidence]) -> list[Claim]:
     for evidence in evidences:
         tables = (evidence.plan.title or evidence.plan.name,)
         for setting in evidence.settings:
-            for claim in _result_claims(list(evidence.on(setting).values())):
+            for claim in _result_claims(evidence, setting):
                 _add(results, replace(claim, tables=tables))
         for claim in _representation_claims(evidence):
             _add(representations, replace(claim, tables=tables))
@@ -79,8 +81,9 @@ def _add(found: list[Claim], claim: Claim) -> None:
 # both numbers for the same dataset and model, the claim is what they say: for some networks, the opposite.
 
 
-def _result_claims(arms: Sequence[Arm]) -> Iterator[Claim]:
+def _result_claims(evidence: Evidence, setting: Setting) -> Iterator[Claim]:
     """Each selection against SGD; lexicase also against SGD at equal cost, the others, and its own other momenta."""
+    arms = list(evidence.on(setting).values())
     for arm in sorted(arms, key=lambda arm: arm.method != "lexicase"):
         # The claims are about momentum that is reset; the other two the paper tries and drops.
         if arm.method in _METHODS and arm.recipe.momentum == "reset":
@@ -88,7 +91,8 @@ def _result_claims(arms: Sequence[Arm]) -> Iterator[Claim]:
             for other in [each for each in arms if each.recipe.weight_decay == arm.recipe.weight_decay]:
                 rival = _rival(arm, other)
                 if rival is not None:
-                    yield from _claim(arm, other, rival)
+                    awaited = any(evidence.awaited.get(each.column) for each in (arm, other))
+                    yield from (replace(claim, awaited=awaited) for claim in _claim(arm, other, rival))
 
 
 def _rival(arm: Arm, other: Arm) -> str | None:

@@ -42,12 +42,12 @@ _RULE = (
     "One rule decides. Runs with the same seed are compared by the paired t-test, and p is adjusted by Holm's method "
     "for the number of claims about test results, or about representations. The runs agree with a claim where "
     "adjusted p is below 0.05 and the difference lies on the claim's side of zero, disagree where it lies on the "
-    "other side, and cannot tell otherwise. The side is that of the published numbers where the paper has the same "
-    "dataset and model, else what the paper says in general. Only methods with the same weight decay are compared. "
-    "Entropy and effective rank are our measures of what the paper calls flatter and more diverse. The paper did not "
-    "run SGD on equal samples; it concludes from random selection that lexicase is better. Detectable is the true "
-    "difference that so many seeds with this scatter find four times out of five, at 0.05 divided by the number of "
-    "claims.\n"
+    "other side, and cannot tell otherwise; a claim is under way while planned seeds are missing. The side is that of "
+    "the published numbers where the paper has the same dataset and model, else what the paper says in general. Only "
+    "methods with the same weight decay are compared. Entropy and effective rank are our measures of what the paper "
+    "calls flatter and more diverse. The paper did not run SGD on equal samples; it concludes from random selection "
+    "that lexicase is better. Detectable is the true difference that so many seeds with this scatter find four times "
+    "out of five, at 0.05 divided by the number of claims.\n"
 )
 
 
@@ -235,7 +235,9 @@ def _claims(evidences: Sequence[Evidence], heading: str) -> list[str]:
     table = Table(
         title="",
         columns=("claim", "our runs", "difference", "95 % interval", "p, adjusted", "seeds", "detectable"),
-        rows=tuple(_claim_row(claim, words[claim.agreement]) for claim in found),
+        rows=tuple(
+            _claim_row(claim, "under way" if claim.awaited else words[claim.agreement]) for claim in found
+        ),
         words=2,
     )
     return [f"{heading}\n", table.markdown(), *_folded("How claims are judged", [_RULE])]
