@@ -1,7 +1,6 @@
-"""Diversity: numbers for what figure 2 shows, of one layer of one run, and their mean over runs.
+"""Diversity: numbers for what figure 2 shows, of one layer of one run.
 
-Features are the (images, channels) activations of a layer. Intervals are those of t-tests over runs, that is, over
-seeds; one run has none.
+Features are the (images, channels) activations of a layer.
 """
 
 from __future__ import annotations

@@ -72,15 +72,18 @@ class _Found:
 
 def write_results_page(root: Path, page: Path) -> list[Path]:
     """Write the page, and the plot of its answers into the folder of the experiments."""
-    decided = _gathered(root).decided
-    drawn = save_figure(partial(answers, decided), root / _ANSWERS) if decided else []
-    page.write_text(results_page(root, page), encoding="utf-8", newline="\n")
+    found = _gathered(root)
+    drawn = save_figure(partial(answers, found.decided), root / _ANSWERS) if found.decided else []
+    page.write_text(_page(found, root, page), encoding="utf-8", newline="\n")
     return [page, *drawn]
 
 
 def results_page(root: Path, page: Path) -> str:
     """The page of all experiments in a folder and its subfolders; links are relative to where the page will be."""
-    found = _gathered(root)
+    return _page(_gathered(root), root, page)
+
+
+def _page(found: _Found, root: Path, page: Path) -> str:
     name = Path(os.path.relpath(root, page.parent)).as_posix()
     again = shlex.join(["gradlex", "report", name, "--page", page.name])
     link = quote(os.fsencode(name))
