@@ -214,7 +214,7 @@ def test_runs_of_one_set_may_have_as_many_channels_as_they_like(trained, tmp_pat
 
 def test_the_papers_claim_of_diverse_representations_is_judged_by_the_runs_seeds(plan):
     (claim, *_) = [
-        each for each in claims([gather(plan)]) if each.text.startswith("features.0: higher entropy")
+        each for each in claims([gather(plan)]) if each.text.startswith("Layer features.0: higher entropy")
     ]
     # One seed has both.
     assert (claim.difference.n, claim.agreement, claim.unit.word) == (1, 0, "nats")

@@ -177,7 +177,7 @@ def _representation_claims(evidence: Evidence) -> Iterator[Claim]:
             difference = paired(lexicase, sgd)
             if difference is not None:
                 yield Claim(
-                    text=f"{layer}: {words} with lexicase than with SGD, {pair[0].setting}",
+                    text=f"Layer {layer}: {words} with lexicase than with SGD, {pair[0].setting}",
                     difference=difference,
                     side=side,
                     runs=frozenset(run for arm in pair for run in found.groups[arm.title]),
