@@ -13,6 +13,7 @@ from gradlex import Recipe
 from gradlex.errors import InputError
 from gradlex.experiments import Grid, Plan, Planned, prepare
 from gradlex.report import gather
+from gradlex.report._plots import looks
 from gradlex.runs import Execution, Named, start
 
 
@@ -71,6 +72,8 @@ def test_the_best_on_the_validation_part_counts_and_the_cost_is_that_of_all(plan
             == sum(result["samples_trained"] for result in found.values())
             == 3 * 2 * 54
         )
+    assert arm.costs == {"samples trained": [0, 3 * 54, 3 * 2 * 54], "critical path": [0, 54, 2 * 54]}
+    assert len(set(looks(evidence).values())) == 2
     assert evidence.missing == ()
 
 

@@ -33,8 +33,19 @@ def test_a_run_of_0_1_0_has_its_accuracy_in_per_cent(run):
     found = outcome(run)
     assert (found.measure.name, found.measure.fraction, found.revision) == ("accuracy", True, 1)
     assert (found.test, found.train) == (pytest.approx(70), pytest.approx(96))
-    assert list(found.curve)[-1] == found.samples_trained
-    assert found.curve[found.samples_trained] == pytest.approx(70)
+    assert list(found.curve)[-1] == found.generations
+    assert found.curve[found.generations] == pytest.approx(70)
+    assert found.samples_after[found.generations] == found.samples_trained
+
+
+def test_costs_follow_the_recipes_branch_and_its_steps(run):
+    recipe = dataclasses.replace(
+        run.recipe, selection="lexicase", population=3, branch_at=0.5, steps_per_generation=4, batch_size=10
+    )
+    found = outcome(dataclasses.replace(run, recipe=recipe))
+    half = found.generations // 2
+    assert found.samples_after[: half + 2] == [*range(0, 40 * half + 1, 40), 40 * half + 120]
+    assert found.critical_path_after == list(range(0, 40 * found.generations + 1, 40))
 
 
 def test_the_first_measure_is_the_primary_one(run):
@@ -52,7 +63,7 @@ def test_an_evaluation_that_is_not_finite_is_not_drawn_and_a_result_that_is_not_
     ]
     whole = with_metrics(run, {"test": {"rmse": 1.5}})
     found = outcome(dataclasses.replace(whole, generations=diverged))
-    assert found.curve == {found.samples_trained: 1.5}
+    assert found.curve == {found.generations: 1.5}
     with pytest.raises(InputError, match="no finite test rmse"):
         outcome(with_metrics(run, {"test": {"rmse": math.nan}}))
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from gradlex.experiments import METHODS
 from gradlex.report import gather, write_report
 from gradlex.report._pairs import decisions
 from gradlex.report._plots import Look, answers, curves, finals, looks
@@ -42,7 +43,7 @@ def test_a_curve_that_falls_at_its_end_is_not_cut_at_the_top(evidence):
         peak = {x: value + 9 * (place == 12) for place, (x, value) in enumerate(run.curve.items())}
         return dataclasses.replace(run, curve=peak)
 
-    (ax,) = curves(changed(evidence, peaked)).axes
+    ax, _ = curves(changed(evidence, peaked)).axes
     assert ax.get_ylim()[1] > drawn_values(ax).max()
 
 
@@ -53,10 +54,22 @@ def test_of_a_measure_whose_low_values_are_good_nothing_is_cut_at_the_bottom(evi
         falling = {x: 100 - value for x, value in run.curve.items()}
         return dataclasses.replace(run, measure=error, test=100 - run.test, curve=falling)
 
-    (ax,) = curves(changed(evidence, as_error)).axes
+    ax, _ = curves(changed(evidence, as_error)).axes
     assert ax.get_ylim()[0] < drawn_values(ax).min()
     assert ax.get_ylim()[1] < drawn_values(ax).max()  # the steep first steps are what is cut
     assert ax.get_ylabel() == "test error"
+
+
+def test_a_population_is_also_drawn_against_its_critical_path(evidence, experiment):
+    samples, path = curves(evidence).axes
+    # A million samples of lexicase, a quarter of them on each of four devices; 200,000 of SGD on one.
+    ends = [{max(line.get_xdata()) for line in ax.get_lines()} for ax in (samples, path)]
+    assert ends == [{200_000, 1_000_000}, {200_000, 250_000}]
+    assert [ax.get_xlabel().split(",")[0] for ax in (samples, path)] == [
+        *("samples trained", "critical path: samples of one device")
+    ]
+    assert samples.get_ylim() == path.get_ylim()
+    assert len(curves(gather(experiment("table2", {"sgd": SGD}))).axes) == 1
 
 
 def test_the_axis_is_named_by_the_measure(evidence):
@@ -161,6 +174,12 @@ def test_a_method_has_one_colour_in_every_table_and_its_variants_differ_by_their
     assert len({*colours["sgd"], *colours["lexicase"], *colours["average"], *colours["sgd-matched"]}) == 4
 
 
+def test_all_methods_together_can_be_told_apart(experiment):
+    methods = [name for name in METHODS if not METHODS[name].tries]  # those need a validation part
+    found = looks(gather(experiment("compare", dict.fromkeys(methods, SGD))))
+    assert len(found) == len(set(found.values())) == len(methods)
+
+
 def test_every_title_in_a_plot_names_its_method(experiment):
     arms = {"sgd": SGD, "lexicase momentum=none": LEXICASE, "lexicase momentum=reset": LEXICASE}
     figure = curves(gather(experiment("table4", arms)))
@@ -170,8 +189,8 @@ def test_every_title_in_a_plot_names_its_method(experiment):
 
 
 def test_runs_that_were_never_evaluated_on_the_way_are_drawn_by_their_end(evidence):
-    ends = changed(evidence, lambda run: dataclasses.replace(run, curve={run.samples_trained: run.test}))
-    (ax,) = curves(ends).axes
+    ends = changed(evidence, lambda run: dataclasses.replace(run, curve={run.generations: run.test}))
+    ax, _ = curves(ends).axes
     assert all(map(math.isfinite, ax.get_ylim()))
     assert ax.get_ylim()[1] > max(LEXICASE)
 

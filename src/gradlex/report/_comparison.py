@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
 from gradlex.experiments import METHODS
-from gradlex.report._evidence import Arm, Evidence, Setting
+from gradlex.report._evidence import CRITICAL_PATH, SAMPLES, Arm, Evidence, Setting
 from gradlex.report._format import NONE, count, difference_cell, duration, label, memory, spread
 from gradlex.report._statistics import paired
 from gradlex.report._table import Table
@@ -26,7 +25,7 @@ _MEASURED: Mapping[str, Callable[[float], str]] = {
 _CHOSEN: Mapping[str, Callable[[float], str]] = {"cases_used": "{:.0f}".format, "all_failed": "{:.0%}".format}
 _COLUMNS = tuple(name.replace("_", " ") for name in (*_MEASURED, *_CHOSEN))
 
-_COSTS = ("samples trained", "critical path", "cases evaluated", "wall time", "peak memory")
+_COSTS = (SAMPLES, CRITICAL_PATH, "cases evaluated", "wall time", "peak memory")
 
 
 def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ...] = ()) -> list[Table]:
@@ -66,13 +65,7 @@ def comparison_tables(evidence: Evidence, setting: Setting, notes: tuple[str, ..
 
 def critical_path(arm: Arm) -> float:
     """Samples that one device trains on when every candidate has its own; the mean over seeds."""
-    return fmean(
-        sum(
-            math.ceil(run.train_samples / run.recipe.population_at(generation))
-            for generation in range(run.generations)
-        )
-        for run in arm.runs.values()
-    )
+    return fmean(run.critical_path_after[-1] for run in arm.runs.values())
 
 
 def samples_trained(arm: Arm) -> float:

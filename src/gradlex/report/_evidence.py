@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
 from typing import get_args
@@ -20,6 +20,7 @@ from gradlex.runs import StoredRun
 from gradlex.tasks import Measure
 
 FIGURE2, COMPARE = "figure2", "compare"
+SAMPLES, CRITICAL_PATH = "samples trained", "critical path"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,25 @@ class Arm:
         """The same on the clean training samples; None unless every run has it."""
         values = [run.train for run in self.runs.values() if run.train is not None]
         return summarize(values) if len(values) == len(self.runs) else None
+
+    @property
+    def curve(self) -> dict[int, float]:
+        """The mean over seeds while training, by generations, where all of them were evaluated."""
+        lines = [run.curve for run in self.runs.values()]
+        shared = sorted(set.intersection(*(set(line) for line in lines)))
+        return {generations: summarize([line[generations] for line in lines]).mean for generations in shared}
+
+    @property
+    def costs(self) -> dict[str, Sequence[int]]:
+        """What a number of generations costs, by the name of the cost."""
+        run = max(self.runs.values(), key=lambda run: run.generations)
+        return {SAMPLES: run.samples_after, CRITICAL_PATH: run.critical_path_after}
+
+
+def cost_names(arms: Iterable[Arm]) -> list[str]:
+    """The costs to show accuracy against: the critical path only where a population makes it shorter."""
+    shorter = any(arm.costs[CRITICAL_PATH] != arm.costs[SAMPLES] for arm in arms)
+    return [SAMPLES, CRITICAL_PATH] if shorter else [SAMPLES]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +257,7 @@ def _better(before: Outcome | None, run: Outcome) -> Outcome:
         cases_evaluated=before.cases_evaluated + run.cases_evaluated,
         seconds=before.seconds + run.seconds,
         peak_memory=max(memory, default=None),
+        tries=before.tries + run.tries,
     )
 
 

@@ -245,7 +245,7 @@ def layer_panels(found: Compared, looks_by_title: Mapping[str, Look], caption: s
     panels = figure.subplots(1, len(found.layers), squeeze=False)[0]
     for panel, (layer, sets) in zip(panels, found.layers.items(), strict=True):
         _draw(panel, sets, found.edges[layer], looks_by_title)
-        panel.set_title(plain(layer))
+        panel.set_title(plain(f"layer {layer}"))
         panel.set_xlabel("activation (maximum of a channel)")
     panels[0].set_ylabel("density")
     titles = [f"{title} (n = {number_of(len(seeds), 'seed')})" for title, seeds in found.seeds.items()]

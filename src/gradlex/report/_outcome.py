@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +41,7 @@ class Outcome:
     validation: float | None
     """The same on the validation samples, where there are any."""
     curve: Mapping[int, float]
-    """The same on the test samples, by samples trained until then."""
+    """The same on the test samples, by generations finished until then."""
     generations: int
     samples_trained: int
     cases_evaluated: int
@@ -47,9 +49,31 @@ class Outcome:
     peak_memory: int | None
     fingerprint: str
     train_samples: int
+    trained_on: int
+    """Of these, without held-out cases and the validation part; the recipe's steps go before it."""
     test_samples: int
     candidates: Candidates
     """How they differed."""
+    tries: int = 1
+    """Separate runs that it is the best of; their costs are added, and they train side by side."""
+
+    @cached_property
+    def samples_after(self) -> Sequence[int]:
+        """Samples trained after 0, 1, 2, ... generations."""
+        return list(accumulate((self.tries * samples for samples in self._samples), initial=0))
+
+    @cached_property
+    def critical_path_after(self) -> Sequence[int]:
+        """The part of them that one device trains on when every candidate has its own."""
+        shares = (
+            math.ceil(samples / self.recipe.population_at(generation))
+            for generation, samples in enumerate(self._samples)
+        )
+        return list(accumulate(shares, initial=0))
+
+    @property
+    def _samples(self) -> list[int]:
+        return [self.recipe.samples_at(each, self.trained_on) for each in range(self.generations)]
 
 
 def read_run(path: Path) -> StoredRun:
@@ -92,7 +116,7 @@ def outcome(run: StoredRun) -> Outcome:
         check(f"{path}: generation", _Count, record.generation)
         value = _value(path, "test", record.test, measure)
         if value is not None:
-            curve[(record.generation + 1) * data["train_samples"]] = value
+            curve[record.generation + 1] = value
     return Outcome(
         path=path,
         recipe=run.recipe,
@@ -101,9 +125,10 @@ def outcome(run: StoredRun) -> Outcome:
         test=test,
         train=_value(path, "train", metrics.get("train"), measure),
         validation=_value(path, "validation", metrics.get("validation"), measure),
-        curve=curve or {result["samples_trained"]: test},
+        curve=curve or {result["generations"]: test},
         fingerprint=data["fingerprint"],
         train_samples=data["train_samples"],
+        trained_on=result["samples_trained"] // result["generations"],
         test_samples=data["test_samples"],
         generations=result["generations"],
         samples_trained=result["samples_trained"],

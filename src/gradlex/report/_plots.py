@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gradlex.experiments import METHODS
-from gradlex.report._evidence import Arm, Evidence, Setting, full_title
+from gradlex.report._evidence import CRITICAL_PATH, SAMPLES, Arm, Evidence, Setting, cost_names, full_title
 from gradlex.report._format import label, plain
 from gradlex.report._pairs import EQUIVALENT, Decision
 from gradlex.report._provenance import revision_notes
@@ -30,7 +30,7 @@ Line: TypeAlias = str | tuple[int, tuple[float, ...]]
 # The colours of Okabe and Ito (2008), which colour-blind readers can tell apart.
 _BLACK, _GREY = "#000000", "#8a8a8a"
 _ORANGE, _SKY, _GREEN, _BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
-_VERMILION, _PURPLE, _BROWN = "#D55E00", "#CC79A7", "#7A4B1E"
+_VERMILION, _PURPLE = "#D55E00", "#CC79A7"
 
 _STYLE = {
     # A user's own matplotlibrc must not change a figure: everything starts from matplotlib's defaults.
@@ -69,6 +69,18 @@ _LOOKS = {
     "expected-outer-0.5": Look(_SKY, "--"),
     "expected-outer-0.9": Look(_SKY, ":"),
     "survivors": Look(_PURPLE),
+    "lexicase-survive": Look(_BLUE, "--"),
+    "epsilon-lexicase": Look(_BLUE, ":"),
+    "batch-lexicase": Look(_BLUE, "-."),
+    "swa": Look(_PURPLE),
+    "sgd-best": Look(_VERMILION, "--"),
+    "branched-average": Look(_GREEN),
+    "branched-expected": Look(_SKY),
+    "branched-lexicase": Look(_BLUE),
+    "branched-random": Look(_ORANGE),
+    "varied-lexicase": Look(_BLUE),
+    "varied-truncation": Look(_GREY),
+    "varied-random": Look(_ORANGE),
 }
 _LINES: tuple[Line, ...] = (
     *("-", "--", ":", "-."),
@@ -76,6 +88,8 @@ _LINES: tuple[Line, ...] = (
 )
 
 _CONCLUDED = {"better": _BLUE, "worse": _VERMILION, "equivalent": _GREEN, "open": _BLACK}
+
+_COSTS = {SAMPLES: "samples trained", CRITICAL_PATH: "critical path: samples of one device"}
 
 _ROW = 0.32  # inches of a method in `finals`, and of a comparison in `answers`
 
@@ -88,7 +102,7 @@ def looks(evidence: Evidence) -> dict[str, Look]:
     titles = {title: arm for s in evidence.settings for title, arm in evidence.on(s).items()}
     found: dict[str, Look] = {}
     for title, arm in sorted(titles.items(), key=lambda item: not _is_usual(item[1])):
-        look = _LOOKS.get(arm.method, Look(_BROWN))
+        look = _LOOKS[arm.method]
         taken = {other.line for other in found.values() if other.colour == look.colour}
         free = [line for line in (look.line, *_LINES) if line not in taken]
         found[title] = Look(look.colour, free[0] if free else look.line)
@@ -101,23 +115,29 @@ def _is_usual(arm: Arm) -> bool:
 
 
 def curves(evidence: Evidence) -> Figure:
-    """The test measure against samples trained: a thick line for the mean over seeds, thin ones for single seeds."""
-    figure, axes = _panels(evidence, width=8.0, height=4.2)
+    """The test measure against samples trained, and against the critical path where a population makes it shorter.
+
+    A thick line for the mean over seeds, thin ones for single seeds.
+    """
+    costs = cost_names(evidence.arms)
+    figure, panels = _panels(evidence, width=8.0 if len(costs) == 1 else 6.2, height=4.2, columns=len(costs))
     look = looks(evidence)
     handles: dict[str, Line2D] = {}
     names = {arm.title: full_title(arm) for arm in evidence.arms}
-    for setting, ax in axes.items():
+    for setting, axes in panels.items():
         arms = evidence.on(setting)
-        for title, arm in arms.items():
-            handles.setdefault(title, _draw_curve(ax, arm, look[title]))
-        ax.set_ylim(*_limits(list(arms.values())))
-        ax.set_xlim(left=0)
-        unit, word = (1e6, ", millions") if ax.get_xlim()[1] > 1e6 else (1e3, ", thousands")
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda number, _, unit=unit: f"{number / unit:g}"))
-        ax.yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
-        ax.set_xlabel(f"samples trained{word}")
-        ax.set_ylabel(plain(label("test", next(iter(arms.values())).measure)))
-        ax.grid(alpha=0.25, linewidth=0.6)
+        limits = _limits(list(arms.values()))
+        for cost, ax in zip(costs, axes, strict=True):
+            for title, arm in arms.items():
+                handles.setdefault(title, _draw_curve(ax, arm, cost, look[title]))
+            ax.set_ylim(*limits)
+            ax.set_xlim(left=0)
+            unit, word = (1e6, ", millions") if ax.get_xlim()[1] > 1e6 else (1e3, ", thousands")
+            ax.xaxis.set_major_formatter(FuncFormatter(lambda number, _, unit=unit: f"{number / unit:g}"))
+            ax.yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))
+            ax.set_xlabel(f"{_COSTS[cost]}{word}")
+            ax.grid(alpha=0.25, linewidth=0.6)
+        axes[0].set_ylabel(plain(label("test", next(iter(arms.values())).measure)))
     entries = {names[title]: handles[title] for title in look}
     if any(len(arm.runs) > 1 for arm in evidence.arms):
         entries["thin: single seeds"] = Line2D([], [], color=_GREY, linewidth=0.6)
@@ -129,9 +149,9 @@ def curves(evidence: Evidence) -> Figure:
 def finals(evidence: Evidence) -> Figure:
     """The final test measure: a circle for each seed, a stroke for the mean, a bar for its 95 % interval."""
     rows = max(len(evidence.on(setting)) for setting in evidence.settings)
-    figure, axes = _panels(evidence, width=7.0, height=1.3 + _ROW * rows)
+    figure, panels = _panels(evidence, width=7.0, height=1.3 + _ROW * rows)
     look = looks(evidence)
-    for setting, ax in axes.items():
+    for setting, (ax,) in panels.items():
         arms = evidence.on(setting)
         measure = next(iter(arms.values())).measure
         for row, (title, arm) in enumerate(arms.items()):
@@ -219,41 +239,41 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     return written
 
 
-def _panels(evidence: Evidence, *, width: float, height: float) -> tuple[Figure, dict[Setting, Axes]]:
-    """One panel for each dataset and model, at most three side by side; sizes in inches."""
+def _panels(
+    evidence: Evidence, *, width: float, height: float, columns: int = 1
+) -> tuple[Figure, dict[Setting, Sequence[Axes]]]:
+    """`columns` panels for each dataset and model, at most three or four side by side; sizes in inches."""
     settings = evidence.settings
-    across = min(3, len(settings))
+    across = min(3 if columns == 1 else 2, len(settings))
     down = math.ceil(len(settings) / across)
-    figure = Figure(figsize=(width * (0.4 + 0.6 * across), height * down), layout="constrained")
-    places = list(figure.subplots(down, across, squeeze=False).flat)
-    for unused in places[len(settings) :]:
+    figure = Figure(figsize=(width * (0.4 + 0.6 * across * columns), height * down), layout="constrained")
+    places = list(figure.subplots(down, across * columns, squeeze=False).flat)
+    for unused in places[len(settings) * columns :]:
         unused.remove()
-    axes: dict[Setting, Axes] = dict(zip(settings, places, strict=False))
-    for setting, ax in axes.items():
+    found: dict[Setting, Sequence[Axes]] = {
+        setting: places[columns * place : columns * (place + 1)] for place, setting in enumerate(settings)
+    }
+    for setting, (ax, *_) in found.items():
         numbers = sorted({len(arm.runs) for arm in evidence.on(setting).values()})
         seeds = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
         told = f"{setting}, n = {seeds} seed{'' if numbers[-1] == 1 else 's'}"
         ax.set_title("\n".join(filter(None, (plain(evidence.plan.title), told))), loc="left")
-    return figure, axes
+    return figure, found
 
 
-def _draw_curve(ax: Axes, arm: Arm, look: Look) -> Line2D:
-    """Draw one method; the line of its mean."""
+def _draw_curve(ax: Axes, arm: Arm, cost: str, look: Look) -> Line2D:
+    """Draw one method against one of its costs; the line of its mean."""
+
+    def against_cost(curve: Mapping[int, float]) -> tuple[list[int], list[float]]:
+        return [arm.costs[cost][generations] for generations in curve], list(curve.values())
+
     if len(arm.runs) > 1:
         for run in arm.runs.values():
-            ax.plot(list(run.curve), list(run.curve.values()), color=look.colour, linewidth=0.6, alpha=0.3)
-    means = _mean_curve(arm)
+            ax.plot(*against_cost(run.curve), color=look.colour, linewidth=0.6, alpha=0.3)
     (line,) = ax.plot(
-        list(means), list(means.values()), color=look.colour, linestyle=look.line, linewidth=1.6, zorder=3
+        *against_cost(arm.curve), color=look.colour, linestyle=look.line, linewidth=1.6, zorder=3
     )
     return line
-
-
-def _mean_curve(arm: Arm) -> dict[int, float]:
-    """The mean over seeds, where all of them were evaluated."""
-    lines = [run.curve for run in arm.runs.values()]
-    shared = sorted(set.intersection(*(set(line) for line in lines)))
-    return {x: summarize([line[x] for line in lines]).mean for x in shared}
 
 
 def _limits(arms: list[Arm]) -> tuple[float, float]:
@@ -263,7 +283,7 @@ def _limits(arms: list[Arm]) -> tuple[float, float]:
     """
     early = []
     for arm in arms:
-        values = list(_mean_curve(arm).values()) or list(arm.values.values())
+        values = list(arm.curve.values()) or list(arm.values.values())
         early.append(values[min(len(values) - 1, math.ceil(len(values) / 5))])
     drawn = [value for arm in arms for run in arm.runs.values() for value in run.curve.values()]
     higher = arms[0].measure.higher_is_better

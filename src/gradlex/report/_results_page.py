@@ -14,7 +14,7 @@ from urllib.parse import quote
 from gradlex.experiments import EXPERIMENTS, published, stored_plans
 from gradlex.recipe import REVISION
 from gradlex.report._claims import Claim, claims
-from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, Setting, gather
+from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, Setting, cost_names, gather
 from gradlex.report._format import NONE, interval_cell, label, p_cell
 from gradlex.report._pairs import EQUIVALENT, Decision, decisions
 from gradlex.report._plots import answers, save_figure
@@ -219,7 +219,8 @@ def _image(evidence: Evidence, kind: str, page: Path) -> str:
     texts = {"": "Activations by method"}
     if evidence.arms:
         what = label("test", evidence.arms[0].measure).removesuffix(", %")
-        texts |= {"curves": f"{what.capitalize()} against samples trained", "finals": f"Final {what} by seed"}
+        costs = " and against the ".join(cost_names(evidence.arms))
+        texts |= {"curves": f"{what.capitalize()} against {costs}", "finals": f"Final {what} by seed"}
     folder = Path(os.path.relpath(plan.root, page.parent)).as_posix()
     file = f"{quote(os.fsencode(folder))}/{plan.name}{f'-{kind}' if kind else ''}.svg"
     return f"![{markdown_text(texts[kind])}]({file})\n"

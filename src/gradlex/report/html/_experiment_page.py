@@ -13,14 +13,23 @@ from urllib.parse import quote
 from gradlex.data import Arrays
 from gradlex.experiments import FIGURE2, Plan, stored_plans
 from gradlex.report._comparison import BASELINES, comparable
-from gradlex.report._evidence import Arm, Evidence, Setting, full_title, gather
+from gradlex.report._evidence import (
+    CRITICAL_PATH,
+    SAMPLES,
+    Arm,
+    Evidence,
+    Setting,
+    cost_names,
+    full_title,
+    gather,
+)
 from gradlex.report._format import NONE, difference_words, label, listed, number_of, plain, spread
 from gradlex.report._outcome import read_run
 from gradlex.report._paper_tables import TITLES
 from gradlex.report._provenance import shown_command
 from gradlex.report._report import figure2_numbers, report_parts
 from gradlex.report._run_words import measures_of, shown_value
-from gradlex.report._statistics import paired, summarize
+from gradlex.report._statistics import paired
 from gradlex.report._table import Table
 from gradlex.report._verdict import verdict
 from gradlex.report.html._chart import Chart, Intervals, Mark, Point, Series, per_cent, short
@@ -28,6 +37,10 @@ from gradlex.report.html._render import PAGE, render, write_page
 from gradlex.report.html._run_page import write_run_page
 
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
+_COSTS = {
+    SAMPLES: "the samples trained on, in all",
+    CRITICAL_PATH: "the samples that one device trains on when every candidate has its own",
+}
 _NAMES = {"compare": "Comparison", FIGURE2: "Figure 2", **{f"table{n}": f"Table {n}" for n in range(1, 5)}}
 
 
@@ -97,7 +110,12 @@ def _setting(root: Path, evidence: Evidence, setting: Setting) -> dict[str, Any]
         "name": str(setting),
         "finals": _finals(root, arms, colours),
         "differences": _differences(arms, colours),
-        "charts": [chart for chart in (_cost(arms, colours), _curves(arms, colours)) if chart is not None],
+        "charts": [
+            chart
+            for draw in (_cost, _curves)
+            for cost in cost_names(arms)
+            if (chart := draw(arms, cost, colours))
+        ],
     }
 
 
@@ -182,14 +200,16 @@ def _differences(arms: Sequence[Arm], colours: dict[str, int]) -> list[Intervals
     return found
 
 
-def _cost(arms: Sequence[Arm], colours: dict[str, int]) -> Chart | None:
-    points = sorted((run.samples_trained, run.test, arm.title) for arm in arms for run in arm.runs.values())
+def _cost(arms: Sequence[Arm], cost: str, colours: dict[str, int]) -> Chart:
+    points = sorted(
+        (arm.costs[cost][run.generations], run.test, arm.title) for arm in arms for run in arm.runs.values()
+    )
     measure = arms[0].measure
     return Chart(
-        title=f"Test {measure.name} against cost",
-        summary="A point for each run: the samples it trained on, in all.",
+        title=f"Test {measure.name} by {cost}",
+        summary=f"A point for each run: {_COSTS[cost]}.",
         x=[samples for samples, _, _ in points],
-        x_name="samples trained",
+        x_name=cost,
         y_name=label("test", measure),
         series=tuple(
             Series(
@@ -204,21 +224,20 @@ def _cost(arms: Sequence[Arm], colours: dict[str, int]) -> Chart | None:
     )
 
 
-def _curves(arms: Sequence[Arm], colours: dict[str, int]) -> Chart | None:
-    means: dict[str, dict[int, float]] = {}
-    for arm in arms:
-        lines = [run.curve for run in arm.runs.values()]
-        shared = sorted(set.intersection(*(set(line) for line in lines)))
-        means[arm.title] = {x: summarize([line[x] for line in lines]).mean for x in shared}
+def _curves(arms: Sequence[Arm], cost: str, colours: dict[str, int]) -> Chart | None:
+    means = {
+        arm.title: {arm.costs[cost][generations]: mean for generations, mean in arm.curve.items()}
+        for arm in arms
+    }
     x = sorted({place for line in means.values() for place in line})
     if not x:
         return None
     measure = arms[0].measure
     return Chart(
-        title=f"Test {measure.name} while training",
-        summary="The mean over seeds where all of them were evaluated.",
+        title=f"Test {measure.name} while training, by {cost}",
+        summary=f"The mean over seeds where all of them were evaluated, by {_COSTS[cost]}.",
         x=x,
-        x_name="samples trained",
+        x_name=cost,
         y_name=label("test", measure),
         series=tuple(
             Series(
