@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import gradlex
 from gradlex.errors import InputError
 from gradlex.experiments import comparison_experiment, stored_plan
-from gradlex.report import gather, text_report
+from gradlex.report import gather, text_report, write_experiment_page
 from gradlex.report._pairs import decision_table, decisions
 from gradlex.report._statistics import holm
 
@@ -112,3 +113,19 @@ def test_a_pair_that_the_experiment_does_not_have_is_refused(pairs, tmp_path):
     with pytest.raises(InputError, match="pair"):
         gradlex.compare("digits", "mlp", methods=["sgd", "lexicase"], pairs=pairs, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_of_several_experiments_leads_with_the_declared_ones_each_under_its_title(
+    make_experiment, tmp_path
+):
+    make_experiment(tmp_path, "table4", {"sgd": [68.0], "lexicase momentum=none": [69.0]})
+    for name in ("large", "small"):
+        plan = make_experiment(tmp_path / name, "compare", {"sgd": [68.1, 67.4], "lexicase": [70.3, 69.9]})
+        replace(plan, pairs=(("lexicase", "sgd"),), title=f"{name} data").save()
+    page = write_experiment_page(tmp_path)[0].read_text(encoding="utf-8")
+    anchors = re.findall(r'<section id="(.+?)"', page)
+    assert len(set(anchors)) == 3
+    assert set(re.findall(r'<a href="#(.+?)">', page)) >= set(anchors)
+    for name in ("large", "small"):
+        assert f"In short, for {name} data: Lexicase is " in page
+    assert page.index("small data") < page.index("Table 4")

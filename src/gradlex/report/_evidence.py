@@ -125,6 +125,13 @@ class Evidence:
         """The datasets and models that have finished runs, in the plan's order."""
         return list(dict.fromkeys(arm.setting for arm in self.arms))
 
+    def where(self, setting: Setting) -> str:
+        """What a comparison was made on: the experiment's title, and the setting where it has several."""
+        title = self.plan.title
+        if not title:
+            return str(setting)
+        return title if len(self.settings) == 1 else f"{title}: {setting}"
+
     @property
     def missing_notes(self) -> tuple[str, ...]:
         """The missing runs as notes below a table."""

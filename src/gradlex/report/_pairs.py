@@ -209,7 +209,7 @@ def pairs_verdict(evidence: Evidence, setting: Setting) -> str:
         number = number_of(len(evidence.plan.pairs), "declared comparison")
         return f"None of the {number} has finished runs on both sides."
     sentences = (f"{decision.claim} ({decision.evidence})." for decision in found)
-    return f"In short, for {setting}: {' '.join(sentences)}"
+    return f"In short, for {evidence.where(setting)}: {' '.join(sentences)}"
 
 
 def _alike(first: Arm, second: Arm) -> bool:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from gradlex.experiments import EXPERIMENTS, published, stored_plans
 from gradlex.recipe import REVISION
 from gradlex.report._claims import Claim, claims
-from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, Setting, cost_names, gather
+from gradlex.report._evidence import COMPARE, FIGURE2, Evidence, cost_names, gather
 from gradlex.report._format import NONE, interval_cell, label, p_cell
 from gradlex.report._pairs import EQUIVALENT, Decision, decisions
 from gradlex.report._plots import answers, save_figure
@@ -63,7 +63,7 @@ class _Found:
     def decided(self) -> list[tuple[str, list[Decision]]]:
         """The declared comparisons of the current experiments, with what they were made on."""
         return [
-            (_where(evidence, setting), decisions(evidence, setting))
+            (evidence.where(setting), decisions(evidence, setting))
             for evidence in self.current
             if evidence.plan.pairs
             for setting in evidence.settings
@@ -122,14 +122,6 @@ def _gathered(root: Path) -> _Found:
         under_way=[evidence for evidence in under_way if evidence not in current],
         earlier=[evidence for evidence in told if evidence not in current],
     )
-
-
-def _where(evidence: Evidence, setting: Setting) -> str:
-    """What a comparison was made on: the experiment's title, and the setting where it has several."""
-    title = evidence.plan.title
-    if not title:
-        return str(setting)
-    return title if len(evidence.settings) == 1 else f"{title}: {setting}"
 
 
 def _is_the_papers(evidence: Evidence) -> bool:

@@ -31,7 +31,6 @@ from gradlex.report._report import figure2_numbers, report_parts
 from gradlex.report._run_words import measures_of, shown_value
 from gradlex.report._statistics import paired
 from gradlex.report._table import Table
-from gradlex.report._verdict import verdict
 from gradlex.report.html._chart import Chart, Intervals, Mark, Point, Series, per_cent, short
 from gradlex.report.html._render import PAGE, render, write_page
 from gradlex.report.html._run_page import write_run_page
@@ -67,7 +66,10 @@ def write_experiment_page(root: Path | str) -> list[Path]:
 
 
 def _page(root: Path, evidences: Sequence[Evidence]) -> str:
-    sections = [_section(root, evidence) for evidence in evidences]
+    in_order = sorted(
+        evidences, key=lambda each: not each.plan.pairs
+    )  # what was made to decide something first
+    sections = [_section(root, evidence, f"experiment{place}") for place, evidence in enumerate(in_order)]
     settings = dict.fromkeys(str(setting) for evidence in evidences for setting in evidence.settings)
     name = root.resolve().name or str(root)
     title = next(iter(settings)) if len(settings) == 1 else name
@@ -75,22 +77,23 @@ def _page(root: Path, evidences: Sequence[Evidence]) -> str:
     finished = sum(run["state"] == "finished" for run in runs)
     return render(
         "experiment.html",
-        title=f"{title}: {listed([section['name'].lower() for section in sections])}",
+        title=f"{title}: {listed(list(dict.fromkeys(section['kind'] for section in sections)))}",
         verdicts=[_SENTENCE.split(text, maxsplit=1) for section in sections for text in section["verdicts"]],
         state=f"{finished} of {number_of(len(runs), 'run')} finished.",
         sections=sections,
     )
 
 
-def _section(root: Path, evidence: Evidence) -> dict[str, Any]:
+def _section(root: Path, evidence: Evidence, anchor: str) -> dict[str, Any]:
     plan = evidence.plan
-    compared = plan.name in ("compare", "table2")
-    parts = [] if plan.name == FIGURE2 else report_parts(evidence)
+    parts = [] if plan.name == FIGURE2 or not evidence.settings else report_parts(evidence)
+    kind = _NAMES.get(plan.name, plan.name)
     return {
-        "id": plan.name,
-        "name": _NAMES.get(plan.name, plan.name),
+        "id": anchor,
+        "kind": kind.lower(),
+        "name": plan.title or kind,
         "about": TITLES.get(plan.name, ""),
-        "verdicts": [verdict(evidence, setting) for setting in evidence.settings] if compared else [],
+        "verdicts": [part for part in parts if isinstance(part, str)],
         "settings": [
             _setting(root, evidence, setting) for setting in evidence.settings if plan.name != FIGURE2
         ],
