@@ -74,6 +74,12 @@ def p_cell(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def is_detectable(cell: str, gaps: list[float], tests: int) -> bool:
+    """Whether a cell is, rounded, the true difference that is found four times out of five."""
+    low, high = (power(float(cell) + rounding, gaps, tests) for rounding in (-0.00501, 0.00501))
+    return low < 0.8 < high
+
+
 def power(true: float, gaps: list[float], tests: int) -> float:
     """The chance that as many seeds with this scatter find a true difference at 0.05 over the number of tests."""
     n = len(gaps)
@@ -141,7 +147,7 @@ def test_declared_comparisons_are_paired_t_tests_adjusted_by_holms_method(plan):
         decided = better if adjusted[index] < 0.05 else within
         assert row[1] == (decided if n == len(seeds) else "under way")
         gaps = [one - other for one, other in zip(*values, strict=True)]
-        assert power(float(row[7]), gaps, len(pairs)) == pytest.approx(0.8, abs=0.02)
+        assert is_detectable(row[7], gaps, len(pairs))
 
 
 CLAIM = re.compile(
@@ -176,8 +182,7 @@ def check_claims(rows: list[list[str]], gaps: list[list[float]], sides: list[int
         assert row[1] == (decided if len(each) == seeds else "under way")
         assert row[2].split()[0] == f"{mean:+.2f}"
         assert row[3:6] == [f"{low:+.2f} to {high:+.2f}", p_cell(p), str(len(each))]
-        half = 0.005 / (statistics.stdev(each) / len(each) ** 0.5)  # what rounding can do
-        assert power(float(row[6]), each, len(rows)) == pytest.approx(0.8, abs=0.02 + half)
+        assert is_detectable(row[6], each, len(rows))
 
 
 def test_claims_about_test_results_are_judged_by_the_differences_of_their_seeds():

@@ -89,7 +89,7 @@ _LINES: tuple[Line, ...] = (
 
 _CONCLUDED = {"better": _BLUE, "worse": _VERMILION, "equivalent": _GREEN, "open": _BLACK}
 
-_COSTS = {SAMPLES: "samples trained", CRITICAL_PATH: "critical path: samples of one device"}
+_COSTS = {SAMPLES: SAMPLES, CRITICAL_PATH: f"{CRITICAL_PATH}: samples of one device"}
 
 _ROW = 0.32  # inches of a method in `finals`, and of a comparison in `answers`
 

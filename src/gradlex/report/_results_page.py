@@ -87,7 +87,11 @@ def _page(found: _Found, root: Path, page: Path) -> str:
     name = Path(os.path.relpath(root, page.parent)).as_posix()
     again = shlex.join(["gradlex", "report", name, "--page", page.name])
     link = quote(os.fsencode(name))
-    planned = f" They were planned [before the runs]({link}/plan.md)." if (root / "plan.md").exists() else ""
+    planned = (
+        f" The experiments were [planned before the runs]({link}/plan.md)."
+        if (root / "plan.md").exists()
+        else ""
+    )
     sections = [
         "# Results\n",
         *_answers(found, link, page),

@@ -66,9 +66,8 @@ def write_experiment_page(root: Path | str) -> list[Path]:
 
 
 def _page(root: Path, evidences: Sequence[Evidence]) -> str:
-    in_order = sorted(
-        evidences, key=lambda each: not each.plan.pairs
-    )  # what was made to decide something first
+    # What was made to decide something comes first.
+    in_order = sorted(evidences, key=lambda each: not each.plan.pairs)
     sections = [_section(root, evidence, f"experiment{place}") for place, evidence in enumerate(in_order)]
     settings = dict.fromkeys(str(setting) for evidence in evidences for setting in evidence.settings)
     name = root.resolve().name or str(root)
