@@ -1,6 +1,6 @@
 """gradlex trains neural networks by gradient lexicase selection (Ding and Spector, ICLR 2022).
 
-`import gradlex` imports no torch: what needs it is imported on first use.
+`import gradlex` imports no torch: names are imported on first use.
 """
 
 import lazy_loader as lazy

@@ -1,70 +1,63 @@
-"""Files that are there whole or not at all, and errors that say which file it was."""
+"""Files that are there whole or not at all, and reading that can't hang or fill the memory."""
 
 from __future__ import annotations
 
-import errno
-import json
 import os
+import stat
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
-_NO_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
-"""How a network file system says that it flushes files only."""
+from gradlex.errors import InputError
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Give an OSError the file's name: the system does not say which file a full disk has cut off."""
+def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file aside, wait until the disk has it, and rename it: readers see the old file or the new one.
+
+    Args:
+        path: The file.
+        content: Its bytes, or a function that writes them to an open file.
+    """
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file and wait until the disk has it."""
-    with naming(path), open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_whole(path: Path, data: bytes, *, shared: bool = False) -> None:
-    """Write one file, whole or not at all; `shared`: where another process may be writing the same one."""
-    mark = f".{uuid.uuid4().hex}" if shared else ""  # else what a crash has left is found again and replaced
-    temporary = path.with_name(f".{path.name}{mark}.new")
-    try:
-        write_durably(temporary, data)
-        temporary.replace(path)
+        with open(aside, "wb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        aside.unlink(missing_ok=True)
         raise
-    flush_folder(path.parent)
 
 
-def flush_folder(folder: Path) -> None:
-    """Wait until the disk has the folder's names: what was created, renamed or removed in it."""
-    if os.name != "posix":  # elsewhere a folder cannot be opened, and renames are durable by themselves
-        return
-    handle = os.open(folder, os.O_RDONLY)
+def check_file(path: Path, limit: int | None = None) -> None:
+    """Raise an error unless this is a regular file of at most `limit` bytes; a pipe or a device could block forever."""
     try:
-        with naming(folder):
-            os.fsync(handle)
+        found = os.stat(path)
     except OSError as error:
-        if error.errno not in _NO_FOLDERS:
-            raise
-    finally:
-        os.close(handle)
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path} is not a regular file: name one.")
+    if limit is not None and found.st_size > limit:
+        raise InputError(f"{path} has {found.st_size:,} bytes, more than the {limit:,} that are read.")
 
 
-def parse_json(data: bytes | str) -> Any:
-    """JSON from a file that may hold anything; ValueError for whatever is none."""
+def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
+    """The bytes of a regular file of at most `limit` bytes."""
+    check_file(path, limit)
     try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def read_text(path: Path, limit: int = 64 * 2**20) -> str:
+    """The text of a regular UTF-8 file of at most `limit` bytes."""
+    try:
+        return read_bytes(path, limit).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text.") from error

@@ -1,3 +1,3 @@
-"""The version of this package."""
+"""The version, the one place that holds it."""
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"

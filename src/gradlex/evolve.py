@@ -2,87 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from gradlex.population import Cost, Diversity, Parent, deal
-from gradlex.randomness import stream
-from gradlex.recipe import Recipe
-from gradlex.selection import CaseErrors, Choice, Indices, Selection
+from gradlex.population import Candidate, Population
+from gradlex.selection import Choice
 
 
-class Candidates(Protocol):
-    """The trained candidates of one generation."""
-
-    @property
-    def losses(self) -> Sequence[float | None]: ...  # mean training loss of each; None where it diverged
-    @property
-    def errors(self) -> CaseErrors: ...
-    @property
-    def cost(self) -> Cost: ...
-    @property
-    def diversity(self) -> Diversity: ...
-    def promote(self, choice: Choice) -> Parent: ...
-
-
-class Engine(Protocol):
-    """Who computes: one process or many, on any device."""
-
-    @property
-    def num_samples(self) -> int: ...
-    @property
-    def num_cases(self) -> int: ...
-    def train(self, parent: Parent, subsets: Sequence[Indices], lr: float) -> Candidates: ...
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Generation:
-    """What happened in one generation; `parent` is the parent of the next.
+    """What happened in one generation.
 
     Examples:
         >>> from dataclasses import fields
         >>> import gradlex
         >>> [field.name for field in fields(gradlex.Generation)]
-        ['generation', 'parent', 'choice', 'losses', 'cost', 'diversity']
+        ['number', 'choice', 'losses', 'train_seconds', 'select_seconds']
     """
 
-    generation: int
-    parent: Parent
+    number: int
+    """The first generation is 1."""
     choice: Choice
-    losses: Sequence[float | None]
-    cost: Cost
-    diversity: Diversity
+    losses: tuple[float | None, ...]
+    """The mean training loss of each candidate; None where it diverged."""
+    train_seconds: float
+    select_seconds: float
 
 
-def evolve(parent: Parent, engine: Engine, select: Selection, recipe: Recipe) -> Iterator[Generation]:
-    """Gradient Lexicase Selection (Ding & Spector 2022, Algorithm 1).
+def evolve(
+    population: Population,
+    train: Callable[[Candidate], float],
+    errors: Callable[..., object],
+    *,
+    num_samples: int,
+    num_cases: int,
+    epochs: int,
+    size: Callable[[int], int] | None = None,
+) -> Iterator[Generation]:
+    """Gradient lexicase selection (Ding & Spector 2022, Algorithm 1).
 
-    Yields each generation; the caller evaluates, logs and saves.
-    Starting again from any yielded parent continues the same run.
+    Yields each generation; the caller evaluates, logs and saves. It goes on from wherever the population is.
+
+    Args:
+        population: Holds the model, the optimizer and the selection.
+        train: Trains the candidate that the model holds on `candidate.indices`, and returns its mean loss.
+        errors: The error of the model on each of these cases.
+        num_samples: How many training samples there are.
+        num_cases: How many cases selection can look at.
+        epochs: How many generations there are in all.
+        size: The number of candidates of a generation (default: the population's).
 
     Examples:
         >>> import torch
         >>> import gradlex
-        >>> from gradlex.engine import PopulationEngine, Worker
-        >>> recipe = gradlex.Recipe(population=2, momentum="reset", generations=2, batch_size=8, threads=1)
-        >>> samples = gradlex.data.ArraySamples(torch.randn(32, 4), torch.arange(32) % 2)
-        >>> task = gradlex.tasks.Classification()
-        >>> worker = Worker(torch.nn.Linear(4, 2), samples, task, recipe, torch.device("cpu"))
-        >>> parent, engine = worker.first_parent(), PopulationEngine(worker)
-        >>> for generation in gradlex.evolve(parent, engine, gradlex.selection.lexicase, recipe):
-        ...     print(generation.generation, len(generation.losses), generation.parent.generation)
-        0 2 1
-        1 2 2
+        >>> model, x = torch.nn.Linear(1, 1), torch.ones(8, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> def train(candidate):
+        ...     optimizer.zero_grad()
+        ...     loss = model(x[candidate.indices]).square().mean()
+        ...     loss.backward()
+        ...     optimizer.step()
+        ...     return float(loss)
+        >>> population = gradlex.Population(model, optimizer, size=2, selection="epsilon-lexicase")
+        >>> errors = lambda cases: model(x[cases]).abs().flatten()
+        >>> for generation in gradlex.evolve(population, train, errors, num_samples=8, num_cases=8, epochs=2):
+        ...     print(generation.number, len(generation.losses))
+        1 2
+        2 2
     """
-    for generation in range(parent.generation, recipe.require("generations")):
-        # Mutation: SubGD on p disjoint subsets that together hold every sample once.
-        subsets = deal(engine.num_samples, recipe, generation)
-        candidates = engine.train(parent, subsets, lr=recipe.lr_at(generation))
+    while population.generation < epochs:
+        started = time.perf_counter()
+        # Mutation: SubGD on p disjoint parts that together hold every sample once.
+        trained = {}
+        for candidate in population.candidates(num_samples, size and size(population.generation)):
+            loss = train(candidate)
+            if not math.isfinite(loss):
+                candidate.discard()
+            trained[candidate] = loss
+        own = {c.index: math.nan if c.discarded else loss for c, loss in trained.items()}
+        losses = tuple(None if math.isnan(loss) else loss for loss in population.gather(own).values())
+        middle = time.perf_counter()
 
-        # Selection: a fresh order of un-augmented training cases.
-        cases = stream(recipe.seed, "cases", generation).permutation(engine.num_cases)
-        choice = select(cases, candidates.errors, stream(recipe.seed, "choice", generation))
+        # Selection: a fresh order of un-augmented training cases; the survivor is the next parent.
+        choice = population.select(errors, num_cases)
 
-        parent = candidates.promote(choice)
-        yield Generation(generation, parent, choice, candidates.losses, candidates.cost, candidates.diversity)
+        yield Generation(
+            number=population.generation,
+            choice=choice,
+            losses=losses,
+            train_seconds=middle - started,
+            select_seconds=time.perf_counter() - middle,
+        )

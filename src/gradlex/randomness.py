@@ -1,14 +1,11 @@
 """Randomness is derived, never carried: (seed, purpose, generation, index) -> its own stream.
 
-Every stream comes from NumPy's SeedSequence with a spawn key, so streams are independent of each other,
-resuming a run needs no generator state, and who computes a candidate cannot change it.
+Every stream comes from NumPy's SeedSequence with a spawn key. Streams are independent of each other, resuming a run
+needs no generator state, and it doesn't matter which process computes a candidate.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
@@ -18,7 +15,7 @@ import numpy as np
 class _Purpose(IntEnum):
     """What a stream is for. The numbers are part of every stored run: never change or reuse one."""
 
-    initialisation = 0
+    initialization = 0
     split = 1
     augmentation = 2
     dropout = 3
@@ -27,14 +24,12 @@ class _Purpose(IntEnum):
     samples = 6
     recalibration = 7
     evaluation = 8
-    variation = 9
-    held_out = 10
-    case_augmentation = 11
+    # 9, 10 and 11 had a meaning before 1.0.
     validation = 12
 
 
 Purpose: TypeAlias = Literal[
-    "initialisation",
+    "initialization",
     "split",
     "augmentation",
     "dropout",
@@ -43,15 +38,8 @@ Purpose: TypeAlias = Literal[
     "samples",
     "recalibration",
     "evaluation",
-    "variation",
-    "held_out",
-    "case_augmentation",
     "validation",
 ]
-
-
-def _sequence(seed: int, purpose: Purpose, generation: int, index: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed, spawn_key=(_Purpose[purpose].value, generation, index))
 
 
 def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> np.random.Generator:
@@ -60,7 +48,7 @@ def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> 
     Examples:
         >>> from gradlex.randomness import stream
         >>> order = stream(0, "cases", generation=7).permutation(5)
-        >>> order.tolist() == stream(0, "cases", generation=7).permutation(5).tolist()  # derived, never carried
+        >>> order.tolist() == stream(0, "cases", generation=7).permutation(5).tolist()
         True
         >>> order.tolist() == stream(0, "cases", generation=8).permutation(5).tolist()
         False
@@ -69,16 +57,9 @@ def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> 
 
 
 def torch_seed(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> int:
-    """A 63-bit seed for torch's global generator, where torch offers no other (dropout, initialisation)."""
+    """A 63-bit seed for torch's global generator, for what draws from no other (dropout, initialization)."""
     return int(_sequence(seed, purpose, generation, index).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-@contextmanager
-def callers_generators() -> Iterator[None]:
-    """Put the global generators of random and NumPy back afterwards: what is drawn inside is not the caller's."""
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
+def _sequence(seed: int, purpose: Purpose, generation: int, index: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(_Purpose[purpose].value, generation, index))

@@ -1,191 +1,105 @@
-"""Experiments whose records are written by hand: no network is trained for a report's tests."""
+"""Run folders and experiments made of plain files, as the records of past runs lie on disk."""
 
-from __future__ import annotations
-
-import functools
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from gradlex.experiments import METHODS, Plan, Planned
-from gradlex.recipe import REVISION, Recipe
 
-SAMPLES = 5_000
-
-BASE = Recipe(
-    dataset="images/cifar10.npz",
-    model="resnet20",
-    population=4,
-    momentum="reset",
-    generations=40,
-    lr=0.05,
-    batch_size=32,
-    augment="crop4,flip",
-    train_size=SAMPLES,
-    threads=1,
-    precision="float32",
-)
-
-
-def write_run(folder: Path, recipe: Recipe, accuracy: float, *, done: int | None = None) -> None:
-    """A run of gradlex 0.1.0 that reaches `accuracy` (a fraction) along a curve.
-
-    With `done` it stopped after that many generations.
-    """
-    folder.mkdir(parents=True)
-    generations = recipe.require("generations")
-    population = recipe.require("population")
-    data = {"fingerprint": "0123456789abcdef" * 4, "train_samples": SAMPLES, "test_samples": 10_000}
-    _write(
-        folder / "recipe.json",
-        {"gradlex": "0.1.0", "recipe": recipe.to_dict(), "data": {**data, "num_classes": 10}},
-    )
-    versions = {"gradlex": "0.1.0", "python": "3.11.7", "torch": "2.9.0", "numpy": "2.3.0"}
-    environment = {**versions, "processor": "A processor", "accelerator": None, "threads": 1}
-    _write(folder / "environment.json", {**environment, "precision": "float32"})
-    cases = 0 if recipe.selection in ("sgd", "random") else 1_250
-    lines, evaluations = [], []
-    for generation in range(generations if done is None else done):
-        line = {"generation": generation, "lr": recipe.lr_at(generation), "losses": [0.5] * population}
-        line |= {"selected": 0, "reason": "sole_survivor", "cases_used": 9, "cases_evaluated": cases}
-        lines.append({**line, "survivors": [], "train_seconds": 1.5, "select_seconds": 0.25})
-        if (generation + 1) % max(1, generations // 20) == 0:
-            part = (generation + 1) / generations
-            reached = accuracy * (1 - 0.4 * math.exp(-6 * part) - 0.12 * (1 - part))
-            evaluations.append({"generation": generation, "test_accuracy": reached, "test_loss": 1.0})
-    if done is None:
-        final = {"test_accuracy": accuracy, "test_loss": 1.0, "train_accuracy": 0.96, "train_loss": 0.1}
-        evaluations[-1] = {"generation": generations - 1, **final}
-    for name, found in (("generations", lines), ("evaluations", evaluations)):
-        text = "".join(json.dumps(line) + "\n" for line in found)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    if done is None:
-        _write(
-            folder / "result.json",
-            {
-                **final,
-                "generations": generations,
-                "samples_trained": generations * SAMPLES,
-                "cases_evaluated": cases * generations,
-                "parameters": 269_722,
-                "seconds": 1.75 * generations,
-                "peak_memory": 400 * 2**20,
-                "data": data,
-                "gradlex": "0.1.0",
-            },
-        )
+def generation(number, *, candidates=4, reason="sole_survivor", **more):
+    """A line of generations.jsonl."""
+    trail = {"survivors": [[3, [1]]], "deciding": [7]} if reason == "sole_survivor" else {}
+    return {
+        "generation": number,
+        "lr": 0.1,
+        "losses": [2.0 / number + 0.1 * index for index in range(candidates)],
+        "chosen": 1 if candidates > 1 else 0,
+        "weights": [1.0] + [0.0] * (candidates - 1),
+        "reason": reason if candidates > 1 else "only_candidate",
+        "cases_used": 3 if candidates > 1 else 0,
+        "cases_evaluated": 64,
+        "train_seconds": 1.0,
+        "select_seconds": 0.1,
+        **(trail if candidates > 1 else {}),
+        **({"disagreement": 0.2} if candidates > 1 else {}),
+        **more,
+    }
 
 
-def _write(path: Path, content: Mapping[str, object]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def write_run(folder, accuracy, *, seed=0, lines=None, finished=True, recipe=None, **stored):
+    folder.mkdir(parents=True, exist_ok=True)
+    if lines is None:
+        lines = [
+            generation(number, metrics={"test": {"accuracy": accuracy * number / 4}}) for number in range(1, 5)
+        ]
+    chosen = {"dataset": "given", "selection": "lexicase", "population": 4, "epochs": 4, "seed": seed}
+    described = {
+        "gradlex": "1.0.0",
+        "recipe": {**chosen, **(recipe or {})},
+        "data": {"name": "moons", "fingerprint": "f"},
+        "model": {"name": "mlp", "parameters": 10},
+        "environment": {"python": "3.11"},
+        **stored,
+    }
+    (folder / "run.json").write_text(json.dumps(described))
+    (folder / "generations.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    if finished:
+        result = {
+            "metrics": {"test": {"accuracy": accuracy, "loss": 0.5}, "train": {"accuracy": 1.0, "loss": 0.1}},
+            "stopped": None,
+            "seconds": 90.0,
+            "samples_trained": 4000,
+            "critical_path": 1000,
+            "cases_evaluated": 640,
+            "generations": 4,
+        }
+        (folder / "result.json").write_text(json.dumps(result))
+    return folder
 
 
-Accuracies = Mapping[str, Sequence[float | None]]
-"""Per cent by seed, for `sgd` or `lexicase population=2`; None: planned, not started."""
+def write_experiment(folder, accuracies, **declared):
+    """Runs of each method with the accuracies of seeds 0, 1, ...; None is a run that isn't finished."""
+    seeds = range(max(map(len, accuracies.values()), default=0))
+    told = {"title": "Does it help?", "methods": list(accuracies), "seeds": list(seeds), "pairs": [], **declared}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "experiment.json").write_text(json.dumps(told))
+    for method, values in accuracies.items():
+        size = 1 if method.startswith("sgd") else 4
+        for seed, accuracy in enumerate(values):
+            lines = [
+                generation(number, candidates=size, metrics={"test": {"accuracy": (accuracy or 0.1) * number / 4}})
+                for number in range(1, 5)
+            ]
+            write_run(
+                folder / method / f"seed{seed}", accuracy, seed=seed, lines=lines, finished=accuracy is not None
+            )
+    return folder
+
+
+@pytest.fixture
+def make_generation():
+    return generation
 
 
 @pytest.fixture(scope="session")
-def make_experiment() -> Callable[..., Plan]:
-    """Makes an experiment in a folder from the test accuracies of its runs, seed by seed."""
+def make_run():
+    return write_run
 
-    def make(
-        root: Path,
-        name: str,
-        accuracies: Accuracies,
-        *,
-        unfinished: Sequence[str] = (),
-        failures: Mapping[str, str] | None = None,
-        epochs: int = 40,
-        **shared: object,
-    ) -> Plan:
-        runs = []
-        for arm, values in accuracies.items():
-            method, *told = arm.split()
-            changes = dict(word.split("=") for word in told)
-            population = int(changes.get("population", 4))
-            is_sgd = METHODS[method].is_sgd
-            once = method == "sgd" or METHODS[method].equal
-            named = {key: value for key, value in changes.items() if key in ("dataset", "model")}
-            given = {
-                name: value for name, value in shared.items() if name != "selection_options" or not is_sgd
-            }
-            recipe = BASE.replace(
-                **{
-                    **METHODS[method].changes,
-                    "generations": epochs * (1 if once else population + 1),
-                    "population": 1 if is_sgd else population,
-                    "momentum": "inherit" if is_sgd else changes.get("momentum", "reset"),
-                    **given,
-                    **named,
-                }
-            )
-            for seed, value in enumerate(values):
-                run = f"{name}-{arm.replace(' ', '-').replace('=', '')}-seed{seed}"
-                own = recipe.replace(seed=seed)
-                runs.append(Planned(method=method, run=run, recipe=own, failure=(failures or {}).get(run)))
-                if value is not None:
-                    write_run(root / "runs" / run, own, value / 100)
-        for run in unfinished:
-            method = run.split("-seed")[0]
-            seed = int(run.split("-seed")[1])
-            recipe = BASE.replace(**METHODS[method].changes, generations=200, seed=seed, **shared)
-            runs.append(Planned(method=method, run=f"{name}-{run}", recipe=recipe))
-            write_run(root / "runs" / f"{name}-{run}", recipe, 0.5, done=120)
-        command = f"gradlex paper {name} --scale small --datasets /data/cifar10.npz --out results"
-        plan = Plan(root=root, name=name, scale="small", command=command, runs=tuple(runs))
-        plan.save()
-        return plan
 
-    return make
+@pytest.fixture(scope="session")
+def make_experiment():
+    return write_experiment
 
 
 @pytest.fixture
-def revised() -> Callable[..., Plan]:
-    """Moves a plan and its runs into another folder, as runs of the present revision."""
-
-    def make(plan: Plan, root: Path, title: str = "", pairs: tuple[tuple[str, str], ...] = ()) -> Plan:
-        for planned in plan.runs:
-            run = root / "runs" / planned.run
-            run.parent.mkdir(parents=True, exist_ok=True)
-            if not plan.path(planned).exists():
-                continue
-            plan.path(planned).rename(run)
-            kept = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
-            _write(run / "recipe.json", {**kept, "revision": REVISION})
-        plan.file.unlink()
-        moved = replace(plan, root=root, title=title, pairs=pairs)
-        moved.save()
-        return moved
-
-    return make
-
-
-@pytest.fixture
-def experiment(make_experiment: Callable[..., Plan], tmp_path: Path) -> Callable[..., Plan]:
-    """The same under tmp_path/results."""
-    return functools.partial(make_experiment, tmp_path / "results")
-
-
-TABLE2: Accuracies = {
-    "sgd": [68.11, 67.42, 68.30],
-    "sgd-matched": [71.02, 70.35, 71.40],
-    "sgd-matched-5e-4": [72.62, 72.01, 72.44],
-    "random": [69.80, 69.95, 69.13],
-    "tournament": [69.55, 70.02, 69.90],
-    "lexicase": [70.31, 69.88, 70.62],
-    "average": [73.10, 72.66, 73.35],
-    "expected": [71.95, 71.60, 72.31],
-    "expected-outer-0.5": [73.00, 72.90, 73.71],
-}
-
-
-@pytest.fixture
-def table2(experiment: Callable[..., Plan]) -> Plan:
-    """All methods of the first result with made-up numbers, one run unfinished and one not started."""
-    return experiment(
-        "table2", {**TABLE2, "average-outer-0.5": [72.70, None]}, unfinished=["average-outer-0.5-seed2"]
+def experiment(tmp_path):
+    """Lexicase loses against SGD on equal samples by about 2 points, with little scatter."""
+    accuracies = {
+        "sgd": [0.600, 0.610, 0.605, 0.602],
+        "sgd-matched": [0.631, 0.642, 0.633, 0.634],
+        "lexicase": [0.610, 0.621, 0.615, 0.612],
+    }
+    pairs = [("lexicase", "sgd-matched"), ("lexicase", "sgd")]
+    questions = [{"pair": pairs[0], "question": "Is lexicase better than SGD on equal samples?"}]
+    return write_experiment(
+        tmp_path / "results" / "small", accuracies, pairs=pairs, questions=questions, setting="Small <data>"
     )

@@ -1,122 +1,107 @@
-"""The statistics, against the textbook's formulas on the records of stored runs."""
+"""Differences, Holm's adjustment and power, against SciPy, enumeration and simulation."""
 
 from __future__ import annotations
 
+import itertools
 import math
-import statistics
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from gradlex.report import gather, paired, summarize
-from gradlex.report._statistics import detectable, holm
+from gradlex.report import holm, paired
+from gradlex.report.statistics import detectable, power, seeds_needed
+
+def by_seed(values):
+    return dict(enumerate(values))
 
 
-@pytest.fixture
-def arms(table2):
-    evidence = gather(table2)
-    return evidence.on(evidence.settings[0])
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_a_difference_is_the_paired_t_test(n):
+    first, second = np.random.default_rng(n).random((2, n)).tolist()
+    found = paired(by_seed(first), by_seed(second))
+    gaps = np.array(first) - np.array(second)
+    mean, error = gaps.mean(), gaps.std(ddof=1) / math.sqrt(len(gaps))
+    reach = stats.t.ppf(0.975, len(gaps) - 1) * error
+    assert found.mean == pytest.approx(mean)
+    assert (found.low, found.high) == pytest.approx((mean - reach, mean + reach))
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(mean / error), len(gaps) - 1))
+    assert found.error == pytest.approx(error)
 
 
-def test_mean_and_deviation_are_those_of_the_stored_results(arms):
-    summary = arms["lexicase"].summary
-    values = [70.31, 69.88, 70.62]
-    assert summary.n == 3
-    assert summary.mean == pytest.approx(statistics.mean(values))
-    assert summary.std == pytest.approx(statistics.stdev(values))
-
-
-def test_the_interval_of_a_mean_is_students(arms):
-    summary = arms["lexicase"].summary
-    half = stats.t.ppf(0.975, 2) * statistics.stdev([70.31, 69.88, 70.62]) / math.sqrt(3)
-    assert (summary.low, summary.high) == pytest.approx((summary.mean - half, summary.mean + half))
-
-
-def test_one_value_has_no_deviation_and_no_interval():
-    summary = summarize([71.5])
-    assert (summary.mean, summary.std, summary.n, summary.low, summary.high) == (71.5, None, 1, None, None)
-
-
-def test_equal_values_have_a_deviation_of_zero_and_no_interval():
-    summary = summarize([71.5, 71.5, 71.5])
-    assert (summary.std, summary.low, summary.high) == (0.0, None, None)
-
-
-def test_the_paired_test_is_the_t_test_of_the_differences(arms):
-    difference = paired(arms["lexicase"].values, arms["SGD"].values)
-    differences = [70.31 - 68.11, 69.88 - 67.42, 70.62 - 68.30]
-    mean, error = statistics.mean(differences), statistics.stdev(differences) / math.sqrt(3)
-    half = stats.t.ppf(0.975, 2) * error
-    assert difference.n == 3
-    assert difference.mean == pytest.approx(mean)
-    assert (difference.low, difference.high) == pytest.approx((mean - half, mean + half))
-    assert difference.p == pytest.approx(2 * stats.t.sf(abs(mean / error), 2))
-    assert difference.sign == 1
-
-
-def test_a_known_example_of_a_paired_test():
-    # Differences 1, 2, 3: t = 2 sqrt(3) with two degrees of freedom.
-    difference = paired({0: 2.0, 1: 4.0, 2: 6.0}, {0: 1.0, 1: 2.0, 2: 3.0})
-    assert difference.mean == pytest.approx(2)
-    assert difference.p == pytest.approx(0.0741799)
-    assert (difference.low, difference.high) == pytest.approx((-0.4841377, 4.4841377))
-    assert difference.sign == 0
-
-
-def test_only_seeds_that_both_have_are_paired():
-    difference = paired({0: 1.0, 1: 9.0, 2: 4.0}, {2: 2.0, 0: 0.5, 5: 70.0})
-    assert (difference.n, difference.mean) == (2, pytest.approx(1.25))
-
-
-def test_without_a_common_seed_there_is_no_difference():
+def test_only_shared_seeds_are_compared():
+    found = paired({0: 0.5, 1: 0.6, 3: 0.9}, {1: 0.5, 2: 0.1, 3: 0.7})
+    assert found.by_seed == pytest.approx({1: 0.1, 3: 0.2})
     assert paired({0: 1.0}, {1: 1.0}) is None
 
 
-def test_one_pair_has_a_difference_and_nothing_more():
-    difference = paired({4: 71.0}, {4: 70.0})
-    assert (difference.mean, difference.low, difference.high, difference.p) == (1.0, None, None, None)
-    assert difference.sign == 0
+def test_swapping_the_methods_changes_the_sign_only():
+    first, second = by_seed([0.5, 0.62, 0.57]), by_seed([0.48, 0.63, 0.5])
+    there, back = paired(first, second), paired(second, first)
+    assert (there.mean, there.low, there.p) == pytest.approx((-back.mean, -back.high, back.p))
 
 
-@pytest.mark.parametrize("others", [[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]])
-def test_pairs_that_all_differ_by_the_same_support_nothing(others):
-    these = dict(enumerate([0.1, 0.2, 0.3]))
-    difference = paired(these, dict(enumerate(others)))
-    assert (difference.low, difference.high, difference.p, difference.n) == (None, None, None, 3)
-    assert difference.sign == 0
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_seeds_that_differ_by_the_same_amount_have_no_interval(gap):
+    found = paired({0: 0.3 + gap, 1: 0.7 + gap, 2: 0.9 + gap}, {0: 0.3, 1: 0.7, 2: 0.9})
+    assert found.mean == pytest.approx(gap)
+    assert (found.low, found.high, found.p, found.error) == (None, None, None, None)
 
 
-def test_a_difference_below_zero_has_a_negative_sign(arms):
-    assert paired(arms["SGD"].values, arms["lexicase"].values).sign == -1
+def test_one_seed_has_a_difference_but_no_interval():
+    found = paired({4: 0.5}, {4: 0.25})
+    assert (found.mean, found.n, found.p) == (0.25, 1, None)
+    assert detectable(found) is None
+    assert seeds_needed(found) is None
 
 
-@pytest.mark.parametrize(
-    ("ps", "adjusted"),
-    [
-        ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
-        ([0.5, 0.6], [1.0, 1.0]),
-        ([0.01, None, 0.02], [0.03, None, 0.04]),
-        ([], []),
-    ],
-)
-def test_holms_adjustment_multiplies_by_what_is_left_and_never_falls(ps, adjusted):
-    assert holm(ps) == pytest.approx(adjusted)
+def closed_test(ps, index):
+    """Holm's adjusted p by its definition: the closed testing procedure with Bonferroni's test of each intersection."""
+    others = [place for place in range(len(ps)) if place != index]
+    sets = itertools.chain.from_iterable(itertools.combinations(others, size) for size in range(len(ps)))
+    return max(min(1.0, (len(rest) + 1) * min([ps[index], *(ps[place] for place in rest)])) for rest in sets)
 
 
-@pytest.mark.parametrize(("n", "deviations"), [(3, 3.264), (5, 1.682), (10, 0.996), (30, 0.529)])
-def test_the_detectable_difference_is_that_of_a_power_of_four_fifths(n, deviations):
-    """Against tables of the paired t-test's power, in standard deviations of the differences."""
-    values = np.linspace(-1, 1, n)
-    difference = paired(dict(enumerate(values)), dict.fromkeys(range(n), 0.0))
-    assert detectable(difference) == pytest.approx(deviations * values.std(ddof=1), abs=1e-3)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_the_closed_test_with_bonferroni(ps):
+    assert holm(ps) == pytest.approx([closed_test(ps, index) for index in range(len(ps))])
 
 
-def test_a_family_of_tests_detects_less():
-    difference = paired(dict(enumerate([0.1, 0.4, 0.2, 0.5, 0.3])), dict.fromkeys(range(5), 0.0))
-    shift = detectable(difference, tests=4) / (stats.tstd([0.1, 0.4, 0.2, 0.5, 0.3]) / np.sqrt(5))
-    assert stats.nct.sf(stats.t.isf(0.05 / 4 / 2, 4), 4, shift) == pytest.approx(0.8)
+def test_a_comparison_without_p_counts_as_a_test():
+    assert holm([0.01, None, 0.02]) == [pytest.approx(0.03), None, pytest.approx(0.04)]
+    assert holm([]) == []
 
 
-def test_without_an_interval_nothing_is_known_to_be_detectable():
-    assert detectable(paired({0: 1.0}, {0: 2.0})) is None
+@pytest.mark.parametrize(("shift", "n", "tests"), [(2.0, 5, 1), (3.0, 4, 3), (1.0, 20, 1)])
+def test_power_is_the_share_of_simulated_experiments_that_find_the_difference(shift, n, tests):
+    rng = np.random.default_rng(0)
+    samples = rng.standard_normal((40_000, n)) + shift / math.sqrt(n)
+    t = samples.mean(axis=1) / (samples.std(axis=1, ddof=1) / math.sqrt(n))
+    share = (t > stats.t.isf(0.025 / tests, n - 1)).mean()
+    assert power(shift, n, tests) == pytest.approx(share, abs=0.01)
+
+
+def test_the_detectable_difference_has_a_power_of_four_fifths():
+    found = paired(by_seed([0.5, 0.62, 0.57, 0.6]), by_seed([0.48, 0.63, 0.5, 0.52]))
+    for tests in (1, 6):
+        assert power(detectable(found, tests) / found.error, found.n, tests) == pytest.approx(0.8, abs=1e-6)
+    assert detectable(found, 6) > detectable(found, 1)
+
+
+def test_the_seeds_needed_are_the_fewest_that_find_the_observed_difference():
+    found = paired(by_seed([0.5, 0.62, 0.57, 0.6]), by_seed([0.48, 0.63, 0.5, 0.52]))
+    needed = seeds_needed(found)
+    deviation = found.error * math.sqrt(found.n)
+
+    def chance(n):
+        shift = found.mean / deviation * math.sqrt(n)
+        return stats.nct.sf(stats.t.isf(0.025, n - 1), n - 1, shift)
+
+    assert chance(needed) >= 0.8 > chance(needed - 1)
+
+
+def test_a_difference_far_below_the_scatter_needs_more_seeds_than_anybody_runs():
+    found = paired({0: 0.5, 1: 0.6, 2: 0.7001}, {0: 0.6, 1: 0.5, 2: 0.7})
+    assert seeds_needed(found) is None

@@ -1,5 +1,17 @@
-"""What watches a run: the seam, the records it is shown, progress, and loggers."""
+"""What watches a run: the record of a generation, callbacks, progress, loggers."""
 
-import lazy_loader as lazy
+from collections.abc import Mapping
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+from gradlex.callbacks.callback import Callback as Callback
+from gradlex.callbacks.callback import LiveRun as LiveRun
+from gradlex.callbacks.early_stopping import EarlyStopping as EarlyStopping
+from gradlex.callbacks.early_stopping import best_generation as best_generation
+from gradlex.callbacks.logger import Logger as Logger
+from gradlex.callbacks.progress import Progress as Progress
+from gradlex.callbacks.record import Record as Record
+from gradlex.callbacks.tensorboard import TensorBoard as TensorBoard
+from gradlex.callbacks.wandb import Trackio as Trackio
+from gradlex.callbacks.wandb import WandB as WandB
+
+LOGGERS: Mapping[str, type[Logger]] = {"tensorboard": TensorBoard, "wandb": WandB, "trackio": Trackio}
+"""Each can be made without arguments."""

@@ -1,8 +1,47 @@
-"""Data: sources, samples with inputs of any structure, and augmentation of whole batches.
+"""From what a user has to the samples of a run: arrays, archives, folders, tables and Datasets."""
 
-Names are imported on first use, those of the registry without torch; `__init__.pyi` lists them.
-"""
+from gradlex.data.augment import Augmentation as Augmentation
+from gradlex.data.augment import crop as crop
+from gradlex.data.augment import crop_flip as crop_flip
+from gradlex.data.augment import cutout as cutout
+from gradlex.data.augment import flip as flip
+from gradlex.data.augment import parse_augment as parse_augment
+from gradlex.data.inputs import Inputs as Inputs
+from gradlex.data.inputs import call as call
+from gradlex.data.inputs import checked_inputs as checked_inputs
+from gradlex.data.normalization import Normalization as Normalization
+from gradlex.data.normalization import Normalize as Normalize
+from gradlex.data.normalization import normalized as normalized
+from gradlex.data.prepare import Parts as Parts
+from gradlex.data.prepare import prepare as prepare
+from gradlex.data.prepare import read_inputs as read_inputs
+from gradlex.data.prepare import read_samples as read_samples
+from gradlex.data.registry import DATASETS as DATASETS
+from gradlex.data.registry import DatasetInfo as DatasetInfo
+from gradlex.data.samples import ArraySamples as ArraySamples
+from gradlex.data.samples import DatasetSamples as DatasetSamples
+from gradlex.data.samples import Samples as Samples
 
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__all__ = [
+    "DATASETS",
+    "ArraySamples",
+    "Augmentation",
+    "DatasetInfo",
+    "DatasetSamples",
+    "Inputs",
+    "Normalization",
+    "Normalize",
+    "Parts",
+    "Samples",
+    "call",
+    "checked_inputs",
+    "crop",
+    "crop_flip",
+    "cutout",
+    "flip",
+    "normalized",
+    "parse_augment",
+    "prepare",
+    "read_inputs",
+    "read_samples",
+]

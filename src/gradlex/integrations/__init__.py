@@ -1,5 +1,5 @@
-"""Adapters to libraries that people already use, each a module of its own, imported only on request.
+"""Adapters to libraries that people already use, one module each: import the one you need.
 
-`pip install 'gradlex[integrations]'` installs the libraries that select. With the same seed an adapter chooses the
-parents that `gradlex.selection.select_parents` chooses from the same errors. `sklearn` has estimators that train.
+`pip install 'gradlex[integrations]'` installs DEAP, pymoo and GEPA. With the same seed an adapter chooses the parents
+that `gradlex.selection.select_parents` chooses from the same errors. `sklearn` has estimators that train networks.
 """

@@ -1,7 +1,7 @@
 """DEAP: `toolbox.register("select", gradlex.integrations.deap.select)`.
 
-Fitness values are the cases, as for DEAP's own selLexicase; a case with a negative weight is minimized, one with a
-positive weight maximized. Randomness comes from Python's `random`, as in DEAP, unless an rng is given.
+Fitness values are the cases, as in DEAP's own selLexicase: a case with a negative weight is minimized, one with a
+positive weight is maximized.
 """
 
 from __future__ import annotations
@@ -11,38 +11,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gradlex.errors import InputError
-from gradlex.selection import Cases, Choice, select_parents
-
-
-def errors_of(individuals: Sequence[Any]) -> npt.NDArray[np.float64]:
-    """The (individuals, cases) errors behind DEAP's fitness: lower is better."""
-    if not individuals:
-        raise InputError("there is no individual to select from.")
-    if not all(each.fitness.valid for each in individuals):
-        raise InputError("an individual has no fitness: evaluate it before selection.")
-    directions = -np.sign(np.asarray(individuals[0].fitness.weights, dtype=np.float64))
-    try:
-        values = np.asarray([each.fitness.values for each in individuals], dtype=np.float64)
-    except ValueError as error:
-        raise InputError(f"the individuals have fitness values of several lengths: {error}") from error
-    return values * directions
+from gradlex.selection import Cases, Choice, Selection, select_parents
 
 
 def select(
     individuals: Sequence[Any],
     k: int,
-    method: str | Callable[..., Choice] = "lexicase",
+    method: str | Selection | Callable[..., Choice] = "lexicase",
     *,
     rng: np.random.Generator | None = None,
     cases: Cases | None = None,
-    **options: Any,
 ) -> list[Any]:
-    """Choose `k` of DEAP's individuals by any method of gradlex; they are references, as DEAP's operators return.
+    """Choose `k` of DEAP's individuals; they are references, as with DEAP's own operators.
 
-    Register a `numpy.random.Generator` as `rng` for a stream of your own; a number would choose alike every time.
+    Args:
+        individuals: Evaluated individuals.
+        k: The number of parents.
+        method: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
+        rng: A random stream of its own (default: seeded by Python's `random`, as everything in DEAP).
+        cases: Groups, weights and the like of the cases.
 
     Examples:
         >>> from deap import base, creator
@@ -57,10 +46,15 @@ def select(
         >>> [2] in toolbox.select(population, k=20)  # the third is never the best on a case
         False
     """
+    if not individuals:
+        raise InputError("there are no individuals to select from.")
+    if not all(individual.fitness.valid for individual in individuals):
+        raise InputError("an individual has no fitness: evaluate all of them before selection.")
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(
-            f"rng must be a numpy.random.Generator, got {rng!r}: a seed would choose alike in every generation."
+            f"rng must be a numpy.random.Generator, got {rng!r}: a number would make the same draws every generation."
         )
-    stream = np.random.default_rng(random.getrandbits(128)) if rng is None else rng
-    chosen = select_parents(errors_of(individuals), k, method, stream, cases=cases, **options)
-    return [individuals[place] for place in chosen]
+    values = np.array([individual.fitness.values for individual in individuals], dtype=np.float64)
+    errors = values * -np.sign(individuals[0].fitness.weights)
+    own = np.random.default_rng(random.getrandbits(128)) if rng is None else rng
+    return [individuals[place] for place in select_parents(errors, k, method, own, cases=cases)]

@@ -1,7 +1,7 @@
 """pymoo: `GA(selection=LexicaseSelection())`, or any algorithm that takes a Selection.
 
-The objectives F are the cases, or another value that the problem's `out` sets for each individual, such as the errors
-of single samples (`of="errors"`): then the algorithm minimizes few objectives while parents are chosen by many cases.
+The cases are the objectives F, or another value that the problem's `out` holds for each individual, such as the errors
+on single samples (`of="errors"`): then the algorithm minimizes few objectives while parents are chosen by many cases.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pymoo.core.selection import Selection
 
 from gradlex.errors import InputError
 from gradlex.selection import Cases, Choice, Indices, select_parents
+from gradlex.selection import Selection as Strategy
 
 
 class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
-    """Parents by any method of gradlex; who violates a constraint is chosen only if everyone does.
+    """Chooses parents by any method of gradlex; infeasible individuals only if all are.
 
     Args:
-        method: A name of `gradlex.selection.SELECTIONS`, or a strategy.
-        of: The value of each individual that holds its errors, lower is better.
-        cases: What the cases are: groups, weights, maximize, ...
-        options: Of the method.
+        method: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
+        of: The value of each individual that holds its errors; lower is better.
+        cases: Groups, weights and the like of the cases.
 
     Examples:
         >>> import numpy as np
@@ -44,14 +44,13 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
 
     def __init__(
         self,
-        method: str | Callable[..., Choice] = "lexicase",
+        method: str | Strategy | Callable[..., Choice] = "lexicase",
         *,
         of: str = "F",
         cases: Cases | None = None,
-        **options: Any,
     ) -> None:
         super().__init__()
-        self.method, self.of, self.cases, self.options = method, of, cases, options
+        self.method, self.of, self.cases = method, of, cases
 
     def _do(
         self,
@@ -66,12 +65,10 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
         found = pop.get(self.of)
         if any(row is None for row in found):
             raise InputError(
-                f"pymoo's individuals have no {self.of!r}: set out[{self.of!r}] in the problem's _evaluate."
+                f"the individuals have no value {self.of!r}: set out[{self.of!r}] in the problem's _evaluate."
             )
-        feasible = np.flatnonzero(np.asarray(pop.get("feas"), dtype=bool).ravel())
-        place = feasible if len(feasible) else np.arange(len(pop))
-        errors = np.asarray([np.atleast_1d(row) for row in found])[place]
-        chosen = select_parents(
-            errors, n_select * n_parents, self.method, random_state, cases=self.cases, **self.options
-        )
-        return place[chosen].reshape(n_select, n_parents)
+        feasible = np.flatnonzero(np.ravel(pop.get("feas")).astype(bool))
+        pool = feasible if len(feasible) else np.arange(len(pop))
+        errors = np.stack([np.atleast_1d(row) for row in found])[pool]
+        chosen = select_parents(errors, n_select * n_parents, self.method, random_state, cases=self.cases)
+        return pool[chosen].reshape(n_select, n_parents)

@@ -1,8 +1,7 @@
-"""The networks that come with gradlex; torch is imported only when one is built or counted.
+"""Networks: the paper's seven, small and fast ones, and anyone's by `module:factory`."""
 
-What there is stands in `__init__.pyi`; each name is imported from its module on first use.
-"""
+from gradlex.models.build import build as build
+from gradlex.models.catalog import MODELS as MODELS
+from gradlex.models.catalog import ModelInfo as ModelInfo
 
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__all__ = ["MODELS", "ModelInfo", "build"]

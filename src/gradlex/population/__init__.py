@@ -1,8 +1,8 @@
-"""One generation's candidates: the parent, the disjoint split, SubGD, the optimizer's state, promotion.
+"""The method in anyone's training loop: `Population`, and the pieces that it is made of."""
 
-What Algorithm 1 itself uses is free of torch; the rest is imported on first use.
-"""
+from gradlex.population.population import Candidate, Population
+from gradlex.population.seeding import reseed, seeded
+from gradlex.population.split import batches, split
+from gradlex.population.team import Team
 
-import lazy_loader as lazy
-
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__all__ = ["Candidate", "Population", "Team", "batches", "reseed", "seeded", "split"]

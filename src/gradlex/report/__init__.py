@@ -1,4 +1,4 @@
-"""Records -> tables, plots, a page. Everything here is made from the files of runs, and can be made again."""
+"""From records to a data frame, a verdict, tables, figures and pages."""
 
 import lazy_loader as lazy
 

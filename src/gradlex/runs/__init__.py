@@ -1,5 +1,10 @@
-"""One run: put together from names or objects, carried out, recorded on disk, resumed, evaluated again."""
+"""One run: train, resume, load, and what is in its folder."""
 
-import lazy_loader as lazy
+from gradlex.runs.evaluate import Evaluation as Evaluation
+from gradlex.runs.folder import RunFolder as RunFolder
+from gradlex.runs.load import load as load
+from gradlex.runs.run import Run as Run
+from gradlex.runs.train import resume as resume
+from gradlex.runs.train import train as train
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__all__ = ["Evaluation", "Run", "RunFolder", "load", "resume", "train"]

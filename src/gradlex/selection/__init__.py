@@ -1,55 +1,49 @@
 """Who becomes the parent: strategies over lazily evaluated case errors. NumPy only."""
 
-from gradlex.selection._batch_lexicase import batch_lexicase
-from gradlex.selection._cases import Cases, OnCases, ResolvedCases, check_cases
-from gradlex.selection._dalex import dalex
-from gradlex.selection._downsampled_lexicase import downsampled_lexicase
-from gradlex.selection._epsilon_lexicase import EpsilonMode, epsilon_lexicase
-from gradlex.selection._informed_lexicase import informed_lexicase
-from gradlex.selection._lexicase import OnAllFail, lexicase
-from gradlex.selection._plexicase import plexicase
-from gradlex.selection._protocol import CaseErrors, Choice, ErrorTable, Indices, Selection
-from gradlex.selection._random import random
-from gradlex.selection._registry import SELECTIONS, SelectionInfo, bind, find
-from gradlex.selection._table import (
+from gradlex.selection.batch_lexicase import BatchLexicase
+from gradlex.selection.cases import Cases
+from gradlex.selection.dalex import Dalex
+from gradlex.selection.downsampled_lexicase import DownsampledLexicase
+from gradlex.selection.epsilon_lexicase import EpsilonLexicase
+from gradlex.selection.informed_lexicase import InformedLexicase
+from gradlex.selection.lexicase import Lexicase
+from gradlex.selection.plexicase import Plexicase
+from gradlex.selection.promotion import promoting
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Indices, Selection
+from gradlex.selection.random import Random
+from gradlex.selection.registry import SELECTIONS, SelectionInfo, make_selection
+from gradlex.selection.table import (
     Chances,
     TableErrors,
     select_parents,
     selection_chances,
     selection_probabilities,
 )
-from gradlex.selection._tournament import tournament
-from gradlex.selection._weights import promoting
+from gradlex.selection.tournament import Tournament
 
 __all__ = [
     "SELECTIONS",
+    "BatchLexicase",
     "CaseErrors",
     "Cases",
     "Chances",
     "Choice",
-    "EpsilonMode",
+    "Dalex",
+    "DownsampledLexicase",
+    "EpsilonLexicase",
     "ErrorTable",
     "Indices",
-    "OnAllFail",
-    "OnCases",
-    "ResolvedCases",
+    "InformedLexicase",
+    "Lexicase",
+    "Plexicase",
+    "Random",
     "Selection",
     "SelectionInfo",
     "TableErrors",
-    "batch_lexicase",
-    "bind",
-    "check_cases",
-    "dalex",
-    "downsampled_lexicase",
-    "epsilon_lexicase",
-    "find",
-    "informed_lexicase",
-    "lexicase",
-    "plexicase",
+    "Tournament",
+    "make_selection",
     "promoting",
-    "random",
     "select_parents",
     "selection_chances",
     "selection_probabilities",
-    "tournament",
 ]

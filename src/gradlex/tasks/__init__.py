@@ -1,5 +1,22 @@
-"""What is learnt: loss, error per case, metrics. Nothing else knows what accuracy is."""
+"""What a network learns: the loss, the error of each case, and the metrics. No other room knows what accuracy is."""
 
-import lazy_loader as lazy
+from gradlex.tasks.class_table import ClassTable
+from gradlex.tasks.classification import Classification
+from gradlex.tasks.custom import Custom
+from gradlex.tasks.make import TASKS, infer_task, make_task
+from gradlex.tasks.multi_label import MultiLabel
+from gradlex.tasks.regression import Regression
+from gradlex.tasks.task import Measure, Task
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__all__ = [
+    "TASKS",
+    "ClassTable",
+    "Classification",
+    "Custom",
+    "Measure",
+    "MultiLabel",
+    "Regression",
+    "Task",
+    "infer_task",
+    "make_task",
+]

@@ -1,0 +1,77 @@
+"""Examination: the errors of one generation's candidates, computed only when selection asks for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from gradlex.errors import InputError
+from gradlex.population.seeding import reseed
+from gradlex.population.split import Indices
+from gradlex.population.state import Network, Snapshot
+from gradlex.population.team import Floats, Team
+
+ErrorFunction: TypeAlias = Callable[[Indices], Any]
+"""From case numbers to the present model's error on each of these cases: a tensor, array or list of numbers."""
+
+
+class Examination:
+    """The `CaseErrors` of networks: every process evaluates its own candidates, and all see the same table."""
+
+    def __init__(
+        self,
+        *,
+        network: Network,
+        team: Team,
+        snapshots: Mapping[int, Snapshot],
+        errors: ErrorFunction,
+        candidates: Indices,
+        num_cases: int,
+        memory: Mapping[str, npt.NDArray[np.generic]],
+    ) -> None:
+        self.candidates, self.memory = candidates, memory
+        self.evaluated = 0
+        """How many pairs of candidate and case were computed."""
+        self._network, self._team, self._snapshots = network, team, snapshots
+        self._errors, self._num_cases = errors, num_cases
+        self._pairs, self._differing, self._binary = 0, 0, True
+
+    def __call__(self, cases: Indices, pool: Indices) -> Floats:
+        """Evaluate some candidates on some cases: (pool, cases)."""
+        wanted = pool.tolist()
+        rows = {index: self._row(index, cases) for index in wanted if index in self._snapshots}
+        table = self._team.share(rows, wanted, len(cases))
+        self.evaluated += table.size
+        self._binary = self._binary and bool(((table == 0) | (table == 1) | np.isinf(table)).all())
+        solved = (table == 0).sum(axis=0)
+        self._pairs += len(cases) * math.comb(len(wanted), 2)
+        self._differing += int((solved * (len(wanted) - solved)).sum())
+        return table
+
+    def matrix(self) -> Floats:
+        """Every candidate on every case, in the data's order: (candidates, cases)."""
+        return self(np.arange(self._num_cases), self.candidates)
+
+    @property
+    def disagreement(self) -> float | None:
+        """The share of pairs of candidates, case by case, of which one solves the case and the other doesn't."""
+        return self._differing / self._pairs if self._binary and self._pairs else None
+
+    def _row(self, index: int, cases: Indices) -> Floats:
+        self._network.install(self._network.shielded(self._snapshots[index]))
+        # A network that draws random numbers even now draws the same ones for every candidate.
+        reseed(int(cases[0]) if len(cases) else 0, self._network.device)
+        given = self._errors(cases)
+        found = given.detach().cpu().double().numpy() if isinstance(given, Tensor) else np.asarray(given)
+        row = np.asarray(found, dtype=np.float64)
+        if row.shape != (len(cases),):
+            raise InputError(
+                f"errors(cases) must return one number for each of the {len(cases)} cases, shape ({len(cases)},), got "
+                f"shape {row.shape}: don't reduce the loss over the batch (reduction='none')."
+            )
+        return np.where(np.isfinite(row), row, np.inf)

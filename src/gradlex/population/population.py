@@ -1,0 +1,466 @@
+"""Population: gradient lexicase selection around any training loop (Ding and Spector 2022, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gradlex.errors import InputError, RunError
+from gradlex.population.attributes import AttributeWatch
+from gradlex.population.examination import ErrorFunction, Examination
+from gradlex.population.seeding import kept_generators, reseed, seeded
+from gradlex.population.split import Indices, split
+from gradlex.population.state import (
+    Network,
+    OptimizerState,
+    Snapshot,
+    cloned,
+    finite,
+    mean_places,
+    move_to_mean,
+)
+from gradlex.population.team import Team, find_team
+from gradlex.randomness import stream, torch_seed
+from gradlex.selection import Choice, Selection, make_selection, promoting
+
+_VERSION = 1
+
+
+@dataclass(kw_only=True, eq=False)
+class Candidate:
+    """A copy of the parent that the model holds while the body of the loop trains it."""
+
+    generation: int
+    """How many generations were completed before this one."""
+    index: int
+    """Its number, from 0 to the population's size - 1."""
+    indices: Indices
+    """Its part of the samples, in random order."""
+    rng: np.random.Generator
+    """A random stream of its own, the same on every machine."""
+    discarded: bool = field(default=False, init=False)
+    """Whether it is left out of selection: `discard()` was called, or a weight is not finite."""
+
+    def discard(self) -> None:
+        """Leave this candidate out of selection, because its loss is not finite for example."""
+        self.discarded = True
+
+
+@dataclass(kw_only=True)
+class _Trained:
+    """A generation whose candidates were trained, until one of them is selected."""
+
+    parent: Snapshot
+    optimizer: list[Any]
+    size: int
+    candidates: dict[int, Candidate] = field(default_factory=dict)
+    """This process's candidates, in the order they were trained in."""
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    optimizers: dict[int, list[Any]] = field(default_factory=dict)
+    complete: bool = False
+
+
+class Population:
+    """Candidates of one model: trained in your loop, selected by your cases.
+
+    Args:
+        model: Any module. It holds a candidate inside the loop, and the parent after `select`.
+        optimizer: The optimizer of your loop, or several as a list. Leave it out if the loop makes a new one for each
+            candidate, or needs none.
+        size: The number of candidates p.
+        seed: Decides the parts, the order of cases, ties, and the random numbers drawn in the loop.
+        selection: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
+        promotion: What becomes the parent: the `"winner"`, the `"average"` of all candidates, or `"expected"`, their
+            mean weighted by each one's chance to win.
+        momentum_state: What the optimizer remembers between generations: `"reset"` begins anew, `"inherit"` goes on
+            with the winner's. A generation of one candidate always goes on.
+        recalibrate: Called with each new parent in the model; recomputes batch-norm statistics after a mean, by
+            `torch.optim.swa_utils.update_bn(loader, model)` for example.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> x = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+        >>> y = (x[:, 0] > 0).long()
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        >>> population = gradlex.Population(model, optimizer, size=4)
+        >>> for epoch in range(5):
+        ...     for candidate in population.candidates(len(x)):
+        ...         for batch in torch.from_numpy(candidate.indices).split(10):
+        ...             optimizer.zero_grad()
+        ...             torch.nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+        ...             optimizer.step()
+        ...     choice = population.select(lambda cases: model(x[cases]).argmax(dim=1) != y[cases], len(x))
+        >>> population.generation
+        5
+        >>> bool((model(x).argmax(dim=1) == y).float().mean() > 0.9)
+        True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer] | None = None,
+        size: int = 4,
+        seed: int = 0,
+        selection: str | Selection | Callable[..., Choice] = "lexicase",
+        promotion: Literal["winner", "average", "expected"] = "winner",
+        momentum_state: Literal["reset", "inherit"] = "reset",
+        *,
+        recalibrate: Callable[[], object] | None = None,
+    ) -> None:
+        if not isinstance(size, int) or size < 1:
+            raise InputError(f"size must be a whole number of at least 1, got {size!r}.")
+        if momentum_state not in ("reset", "inherit"):
+            raise InputError(f"momentum_state must be 'reset' or 'inherit', got {momentum_state!r}.")
+        self.model, self.size, self.seed = model, size, seed
+        self.generation = 0
+        """How many generations are completed."""
+        self.team: Team = find_team(model)
+        self._strategy = make_selection(selection)
+        self._select = promoting(promotion, self._strategy)
+        self._promotion, self._momentum_state, self._recalibrate = promotion, momentum_state, recalibrate
+        self._network = Network(model)
+        optimizers = [] if optimizer is None else [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+        self._optimizer = OptimizerState(optimizers, self._network)
+        self._memory: Mapping[str, npt.NDArray[np.generic]] = {}
+        self._trained: _Trained | None = None
+        self._loop: Iterator[Candidate] | None = None
+        self._watch = AttributeWatch()
+        self._put(self.team.hand_over(0, self._captured()))
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that prints and writes files: the only one, or rank 0."""
+        return int(self.team.rank) == 0
+
+    def candidates(
+        self, num_samples: int | None = None, size: int | None = None, *, parts: Sequence[Any] | None = None
+    ) -> Iterator[Candidate]:
+        """Deal out the samples and yield each candidate while the model holds it (Algorithm 1, lines 4 to 7).
+
+        While the body of the loop runs, the global random generators of Python, NumPy and torch have a seed of this
+        candidate's, and are put back after it.
+
+        Args:
+            num_samples: How many training samples there are.
+            size: The number of candidates in this generation, if it differs: 1 is plain SGD.
+            parts: The samples of each candidate, if you deal them out: one array of indices a candidate.
+
+        Examples:
+            >>> import torch
+            >>> import gradlex
+            >>> population = gradlex.Population(torch.nn.Linear(2, 1), size=2)
+            >>> for candidate in population.candidates(5):
+            ...     print(candidate.index, len(candidate.indices))
+            0 3
+            1 2
+        """
+        if self._trained is not None:
+            raise InputError(
+                f"{self._unfinished()}: call select() after the loop over candidates, or restore() to train them again."
+            )
+        size = len(parts) if parts is not None else self.size if size is None else size
+        if parts is None:
+            if num_samples is None or num_samples < size:
+                raise InputError(f"{size} candidates need at least {size} samples, got {num_samples}.")
+            parts = split(num_samples, size, stream(self.seed, "split", self.generation))
+        self._network.check()
+        parent, optimizer = self._captured()
+        if size > 1 and self._momentum_state == "reset":
+            optimizer = self._optimizer.blank
+        self._trained = _Trained(parent=parent, optimizer=optimizer, size=size)
+        self._loop = self._train(self._trained, [np.asarray(part, dtype=np.intp) for part in parts])
+        return self._loop
+
+    def _train(self, trained: _Trained, parts: Sequence[Indices]) -> Iterator[Candidate]:
+        keeps_optimizer = trained.size == 1 or self._momentum_state == "inherit"
+        modes = _modes(self.model)
+        with kept_generators(self._network.device):
+            for index in self.team.mine(trained.size):
+                self._put((cloned(trained.parent), cloned(trained.optimizer)))
+                _set_modes(modes)
+                candidate = Candidate(
+                    generation=self.generation,
+                    index=index,
+                    indices=parts[index],
+                    rng=stream(self.seed, "samples", self.generation, index),
+                )
+                reseed(torch_seed(self.seed, "dropout", self.generation, index), self._network.device)
+                yield candidate
+                self._network.check(trained.parent)
+                self._watch.look(self._network.module)
+                snapshot, state = self._captured()
+                candidate.discarded |= not finite(snapshot, trained.parent)
+                trained.candidates[index], trained.snapshots[index] = candidate, snapshot
+                trained.optimizers[index] = state if keeps_optimizer else []
+        _set_modes(modes)
+        trained.complete = True
+
+    def select(self, errors: ErrorFunction, num_cases: int) -> Choice:
+        """Choose the parent of the next generation and put it into the model (Algorithm 1, lines 8 to 16).
+
+        Args:
+            errors: Called with an array of case numbers while a candidate is in the model, in evaluation mode without
+                gradients; returns its error on each of these cases. 0 or False is solved. NaN is worst. Selection asks
+                for small slices of cases, and only for candidates that are still in.
+            num_cases: How many cases there are. Their order is random.
+
+        Returns:
+            Who was chosen, why, and after how many cases.
+
+        Examples:
+            >>> import torch
+            >>> import gradlex
+            >>> x, y = torch.randn(20, 2), torch.zeros(20)
+            >>> model = torch.nn.Linear(2, 1)
+            >>> population = gradlex.Population(model, size=2, selection="tournament")
+            >>> for candidate in population.candidates(20):
+            ...     with torch.no_grad():
+            ...         _ = model.weight.mul_(candidate.index)  # candidate 1 stays as it was
+            >>> choice = population.select(lambda cases: (model(x[cases])[:, 0] - y[cases]).abs(), 20)
+            >>> choice.reason, choice.cases_used
+            ('best_mean', 20)
+        """
+        trained = self._trained
+        if trained is None or not trained.complete:
+            raise InputError(
+                "no candidates are trained: loop over candidates() first."
+                if trained is None
+                else f"{self._unfinished()}: finish the loop, or call restore() to train them again."
+            )
+        discarded = self.gather({i: float(c.discarded) for i, c in trained.candidates.items()})
+        pool = [index for index in range(trained.size) if not discarded[index]]
+        if not pool:
+            number = self.generation + 1
+            self.restore()
+            raise RunError(
+                f"every candidate of generation {number} diverged (a weight or loss is not finite): train with a "
+                "smaller learning rate. The model holds the last parent."
+            )
+        self._network.check(trained.parent)
+        examination = Examination(
+            network=self._network,
+            team=self.team,
+            snapshots=trained.snapshots,
+            errors=errors,
+            candidates=np.array(pool, dtype=np.intp),
+            num_cases=num_cases,
+            memory=self._memory,
+        )
+        cases = stream(self.seed, "cases", self.generation).permutation(num_cases)
+        with self._evaluating():
+            choice = self._select(cases, examination, stream(self.seed, "choice", self.generation))
+        choice = replace(choice, evaluated=examination.evaluated, disagreement=examination.disagreement)
+        self._promote(trained, choice)
+        self._memory = choice.memory
+        self._trained = self._loop = None
+        self.generation += 1
+        return choice
+
+    def gather(self, values: Mapping[int, float]) -> dict[int, float]:
+        """A number for each candidate of this generation, on every process, from those that trained them.
+
+        Examples:
+            >>> import torch
+            >>> import gradlex
+            >>> population = gradlex.Population(torch.nn.Linear(2, 1), size=2)
+            >>> losses = {candidate.index: 0.5 for candidate in population.candidates(10)}
+            >>> population.gather(losses)
+            {0: 0.5, 1: 0.5}
+        """
+        if self._trained is None:
+            raise InputError("no candidates are trained: call gather() between the loop over candidates and select().")
+        wanted = list(range(self._trained.size))
+        table = self.team.share({i: np.array([value]) for i, value in values.items()}, wanted, 1)
+        return dict(zip(wanted, table[:, 0].tolist(), strict=True))
+
+    def parent_state(self) -> dict[str, Tensor]:
+        """A copy of the parent's parameters and buffers by name, also while the model holds a candidate.
+
+        Examples:
+            >>> import torch
+            >>> import gradlex
+            >>> population = gradlex.Population(torch.nn.Linear(2, 1))
+            >>> sorted(population.parent_state())
+            ['bias', 'weight']
+        """
+        parent = self._network.capture() if self._trained is None else self._trained.parent
+        return {name: t.clone() for name, t in parent["tensors"].items() if t is not None}
+
+    def restore(self) -> None:
+        """Put the parent back into the model and the optimizer, after an exception in the loop for example.
+
+        The generation can then be trained again.
+
+        Examples:
+            >>> import torch
+            >>> import gradlex
+            >>> population = gradlex.Population(torch.nn.Linear(2, 1))
+            >>> for candidate in population.candidates(20):
+            ...     break
+            >>> population.restore()
+            >>> len(list(population.candidates(20)))
+            4
+        """
+        if self._trained is not None:
+            if self._loop is not None:
+                self._loop.close()  # type: ignore[attr-defined]  # a generator
+            self._put((self._trained.parent, self._trained.optimizer))
+            self._trained = self._loop = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to continue with the same bits, as tensors and plain values for `torch.save`.
+
+        It holds the model, the optimizer's state and options, and the position; save your scheduler beside it.
+
+        Examples:
+            >>> import torch
+            >>> import gradlex
+            >>> population = gradlex.Population(torch.nn.Linear(2, 1))
+            >>> saved = population.state_dict()
+            >>> population.load_state_dict(saved)
+        """
+        if self._trained is not None:
+            raise InputError(f"{self._unfinished()}: save after select(), or call restore() first.")
+        model, optimizer = self._captured()
+        return {
+            "version": _VERSION,
+            "generation": self.generation,
+            "settings": self._settings(),
+            "model": cloned(model),
+            "optimizer": cloned(optimizer),
+            "optimizer_options": self._optimizer.options(),
+            "blank": cloned(self._optimizer.blank),
+            "memory": {name: torch.from_numpy(np.array(value)) for name, value in self._memory.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned, with any number of processes."""
+        differing = [
+            f"{name} is {given!r}, the saved run has {state['settings'].get(name)!r}"
+            for name, given in self._settings().items()
+            if state["settings"].get(name) != given
+        ]
+        if differing:
+            raise InputError(f"this Population was made with other settings: {'; '.join(differing)}.")
+        self._network.check()
+        present = self._network.capture()["tensors"]
+        saved = state["model"]["tensors"]
+        wrong = _mismatches(present, saved)
+        if wrong:
+            raise InputError(f"the saved state belongs to a different model: {'; '.join(wrong)}.")
+        self.restore()
+        device = self._network.device
+        tensors = {name: None if t is None else t.to(device) for name, t in cloned(saved).items()}
+        optimizer = _on(device, cloned(state["optimizer"]))
+        self._optimizer.blank = _on(device, cloned(state["blank"]))
+        self._put(({"tensors": tensors, "extra": state["model"]["extra"]}, optimizer))
+        self._optimizer.set_options(state["optimizer_options"])
+        self._memory = {name: value.numpy() for name, value in state["memory"].items()}
+        self.generation = int(state["generation"])
+
+    def _promote(self, trained: _Trained, choice: Choice) -> None:
+        """Put the chosen candidate, or the weighted mean, into the model and the optimizer of every process."""
+        own = choice.index in trained.snapshots
+        chosen = (trained.snapshots[choice.index], trained.optimizers[choice.index]) if own else None
+        model, optimizer = self.team.hand_over(choice.index, chosen)
+        others = [(i, weight) for i, weight in sorted(choice.shares.items()) if i != choice.index]
+        if others:
+            own_places = {i: mean_places(trained.snapshots[i], trained.optimizers[i]) for i in trained.snapshots}
+            for place, tensor in mean_places(model, optimizer).items():
+                # A parameter that a candidate never used has no optimizer state there: it follows the chosen one.
+                parts = [
+                    (
+                        w,
+                        self.team.spread(i, own_places[i].get(place, tensor) if i in own_places else None, tensor),
+                    )
+                    for i, w in others
+                ]
+                move_to_mean(tensor, parts)
+        self._put(
+            (
+                model,
+                optimizer if trained.size == 1 or self._momentum_state == "inherit" else cloned(self._optimizer.blank),
+            )
+        )
+        if self._recalibrate is not None and trained.size > 1:
+            with seeded(torch_seed(self.seed, "recalibration", self.generation), self._network.device):
+                self._recalibrate()
+            # Another machine's last bits may differ, so rank 0's are taken.
+            self._put(self.team.hand_over(0, self._captured()))
+
+    def _captured(self) -> tuple[Snapshot, list[Any]]:
+        return self._network.capture(), self._optimizer.capture()
+
+    def _put(self, held: tuple[Snapshot, list[Any]]) -> None:
+        self._network.install(held[0])
+        self._optimizer.install(held[1])
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "size": self.size,
+            "selection": str(self._strategy),
+            "promotion": self._promotion,
+            "momentum_state": self._momentum_state,
+        }
+
+    def _unfinished(self) -> str:
+        trained = self._trained
+        assert trained is not None
+        if trained.complete:
+            return f"the candidates of generation {self.generation + 1} are trained and not selected"
+        done, all_of_them = len(trained.candidates), len(self.team.mine(trained.size))
+        return f"generation {self.generation + 1} is not finished: {done} of {all_of_them} candidates are trained"
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        modes = _modes(self.model)
+        seed = torch_seed(self.seed, "evaluation", self.generation)
+        try:
+            self.model.eval()
+            with torch.no_grad(), seeded(seed, self._network.device):
+                yield
+        finally:
+            _set_modes(modes)
+
+
+def _modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
+    return [(layer, layer.training) for layer in model.modules()]
+
+
+def _set_modes(modes: Collection[tuple[nn.Module, bool]]) -> None:
+    for layer, training in modes:
+        layer.training = training
+
+
+def _on(device: torch.device, optimizer: list[Any]) -> list[Any]:
+    """The optimizer's state on a device; step counts stay on the host, where optimizers keep them by default."""
+    return [
+        {
+            number: {k: v.to(device) if isinstance(v, Tensor) and v.ndim else v for k, v in values.items()}
+            for number, values in state.items()
+        }
+        for state in optimizer
+    ]
+
+
+def _mismatches(present: Mapping[str, Tensor | None], saved: Mapping[str, Tensor | None]) -> list[str]:
+    """How a saved state differs from the model's in names and shapes; a buffer may be unset in one of them."""
+    found = [f"{name} is missing" for name in present if name not in saved]
+    found += [f"{name} is not in the model" for name in saved if name not in present]
+    for name in present.keys() & saved.keys():
+        mine, theirs = present[name], saved[name]
+        if mine is not None and theirs is not None and mine.shape != theirs.shape and isinstance(mine, nn.Parameter):
+            found.append(f"{name} has the shape {tuple(theirs.shape)} there and {tuple(mine.shape)} here")
+    return sorted(found)[:5]

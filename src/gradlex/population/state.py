@@ -1,0 +1,252 @@
+"""A network's state as a snapshot that is swapped in and out of one module without copying.
+
+The module's parameters stay the same objects, so tied weights stay tied, and an optimizer or a compiled graph that
+holds them stays valid; only the storage behind them changes.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_map_only
+
+from gradlex.errors import InputError
+
+Snapshot: TypeAlias = dict[str, Any]
+"""`{"tensors": {name: Tensor or None}, "extra": {module: its get_extra_state()}}`; None is a buffer that is not set."""
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The module inside torch.compile and DistributedDataParallel, so that names don't depend on the wrappers."""
+    while True:
+        if isinstance(model, DistributedDataParallel):
+            model = model.module
+        elif isinstance(getattr(model, "_orig_mod", None), nn.Module):
+            model = model._orig_mod
+        else:
+            return model
+
+
+def cloned(state: Any) -> Any:
+    """A copy of its own of a snapshot or an optimizer's state; tensors keep their memory format."""
+    if isinstance(state, Tensor):
+        return state.clone()
+    if type(state) is dict:  # pytree's own walk takes longer than the copies
+        return {name: cloned(value) for name, value in state.items()}
+    if type(state) is list:
+        return [cloned(value) for value in state]
+    return tree_map_only(Tensor, torch.clone, state)
+
+
+class Network:
+    """One module whose state is taken out and put in.
+
+    A snapshot shares the storage that the module computed with; the next `install` gives the module other storage.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.module = unwrapped(model)
+        lazy = [name for name, p in self.module.named_parameters() if nn.parameter.is_lazy(p)]
+        if lazy:
+            raise InputError(
+                f"the model's parameters {_first(lazy)} have no shape yet: pass one batch through the model first."
+            )
+        self._parameters = dict(self.module.named_parameters())
+        self._extra = [
+            (name, layer)
+            for name, layer in self.module.named_modules()
+            if type(layer).get_extra_state is not nn.Module.get_extra_state
+        ]
+        # A pass may change buffers even in evaluation mode, and rescales embeddings that have a max_norm.
+        self._rescaled = {
+            f"{name}.weight".lstrip(".")
+            for name, layer in self.module.named_modules()
+            if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.max_norm is not None
+        }
+
+    @property
+    def device(self) -> torch.device:
+        """Where the first tensor lies."""
+        first = next(chain(self._parameters.values(), self.module.buffers()), None)
+        return torch.device("cpu") if first is None else first.device
+
+    def capture(self) -> Snapshot:
+        """The module's present state, sharing its storage."""
+        tensors = {name: None if t is None else t.detach() for name, t in self._tensors().items()}
+        extra = {name: copy.deepcopy(layer.get_extra_state()) for name, layer in self._extra}
+        return {"tensors": tensors, "extra": extra}
+
+    def install(self, snapshot: Snapshot) -> None:
+        """Make the module compute with this state from now on, sharing its storage."""
+        for name, tensor in snapshot["tensors"].items():
+            owner, _, own = name.rpartition(".")
+            layer = self.module.get_submodule(owner)
+            live = getattr(layer, own)
+            if live is None or tensor is None or live.dtype != tensor.dtype or live.device != tensor.device:
+                layer._buffers[own] = tensor
+            else:
+                live.data = tensor
+        for name, layer in self._extra:
+            layer.set_extra_state(copy.deepcopy(snapshot["extra"][name]))
+
+    def shielded(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot for an evaluation, which may change buffers: copies of these, the rest shared."""
+        parameters = self._parameters.keys() - self._rescaled
+        tensors = {
+            name: tensor if tensor is None or name in parameters else tensor.clone()
+            for name, tensor in snapshot["tensors"].items()
+        }
+        return {"tensors": tensors, "extra": snapshot["extra"]}
+
+    def check(self, parent: Snapshot | None = None) -> None:
+        """Raise an error if the module's parameters are no longer those it was made with."""
+        now = dict(self.module.named_parameters())
+        replaced = [name for name, p in self._parameters.items() if now.get(name) is not p] + [
+            name for name in now if name not in self._parameters
+        ]
+        if replaced:
+            raise InputError(
+                f"the model's parameters {_first(replaced)} are other objects than when the Population was made: "
+                "make it after changing the model (weight norm, pruning, new layers), and the optimizer too."
+            )
+        moved = [
+            name
+            for name, tensor in (parent or {"tensors": {}})["tensors"].items()
+            if name in now and (now[name].device, now[name].dtype) != (tensor.device, tensor.dtype)
+        ]
+        if moved:
+            raise InputError(
+                f"the model's parameters {_first(moved)} changed their device or dtype during a generation: "
+                "move or cast the model before the loop over candidates."
+            )
+
+    def _tensors(self) -> dict[str, Tensor | None]:
+        """Every parameter and buffer by name, live, tied ones once."""
+        buffers = dict(self.module.named_buffers())
+        unset = {
+            f"{owner}.{name}" if owner else name: None
+            for owner, layer in self.module.named_modules()
+            for name, buffer in layer._buffers.items()
+            if buffer is None
+        }
+        return {**dict(self.module.named_parameters()), **buffers, **unset}
+
+
+class OptimizerState:
+    """The state of one or several optimizers; their options (learning rate, decay) stay the caller's."""
+
+    def __init__(self, optimizers: list[Optimizer], network: Network) -> None:
+        self._optimizers = optimizers
+        owned = {id(p) for p in network.module.parameters()}
+        for optimizer in optimizers:
+            foreign = [p for p in self._parameters(optimizer) if id(p) not in owned]
+            if foreign:
+                raise InputError(
+                    f"{type(optimizer).__name__} holds {len(foreign)} parameters that the model doesn't have: make "
+                    "the optimizer from this model's parameters, after compiling or wrapping it."
+                )
+        present = self.capture()
+        # Adagrad keeps state from the start; another optimizer that has state has stepped before.
+        fresh = all(float(values.get("step", 1)) == 0 for state in present for values in state.values())
+        self.blank = cloned(present) if fresh else [{} for _ in optimizers]
+        """The state that "reset" returns to."""
+
+    def capture(self) -> list[dict[int, dict[str, Any]]]:
+        """The present state of each optimizer by the number of the parameter, sharing its storage."""
+        return [
+            {
+                number: dict(optimizer.state[p])
+                for number, p in enumerate(self._parameters(optimizer))
+                if optimizer.state.get(p)
+            }
+            for optimizer in self._optimizers
+        ]
+
+    def install(self, state: list[dict[int, dict[str, Any]]]) -> None:
+        """Give each optimizer this state, sharing its storage."""
+        for optimizer, own in zip(self._optimizers, state, strict=True):
+            parameters = self._parameters(optimizer)
+            optimizer.state.clear()
+            for number, values in own.items():
+                optimizer.state[parameters[int(number)]] = dict(values)
+
+    def options(self) -> list[list[dict[str, Any]]]:
+        """The options of each parameter group of each optimizer."""
+        return [
+            [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+            for optimizer in self._optimizers
+        ]
+
+    def set_options(self, options: list[list[dict[str, Any]]]) -> None:
+        """Set the options of each parameter group."""
+        for optimizer, groups in zip(self._optimizers, options, strict=True):
+            for group, values in zip(optimizer.param_groups, groups, strict=True):
+                group.update(values)
+
+    @staticmethod
+    def _parameters(optimizer: Optimizer) -> list[Tensor]:
+        return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def finite(snapshot: Snapshot, parent: Snapshot) -> bool:
+    """Whether every tensor that is finite in the parent is finite in the snapshot too (a mask may be infinite)."""
+    fractions = [t for t in snapshot["tensors"].values() if t is not None and _fractional(t) and t.numel()]
+    if bool(nn.utils.get_total_norm(fractions, torch.inf).isfinite()):  # the usual case, in one pass
+        return True
+    checks = [
+        tensor.isfinite().all() | ~before.isfinite().all()
+        for name, tensor in snapshot["tensors"].items()
+        if tensor is not None and (before := parent["tensors"][name]) is not None and _fractional(tensor)
+    ]
+    return bool(torch.stack([check.to(checks[0].device) for check in checks]).all()) if checks else True
+
+
+def move_to_mean(reference: Tensor, others: list[tuple[float, Tensor]]) -> None:
+    """Make `reference` the weighted mean of itself and `others`, given as weight and tensor; weights sum to 1.
+
+    Computed as reference + sum of weight x (other - reference) in double precision, so that identical tensors give
+    themselves, bit for bit.
+    """
+    start = _wide(reference)
+    shift = torch.zeros_like(start)
+    for weight, other in others:
+        given = _wide(other)
+        # What is equal adds nothing: a mask of -inf minus itself would be NaN.
+        shift.add_((given - start).masked_fill_(given == start, 0).mul_(weight))
+    reference.copy_(torch.where(shift == 0, start, start + shift))
+
+
+def mean_places(snapshot: Snapshot, optimizer: list[dict[int, dict[str, Any]]]) -> dict[tuple[Any, ...], Tensor]:
+    """Every tensor that a mean is taken of, by its place: fractions, but not what an optimizer counts."""
+    found: dict[tuple[Any, ...], Tensor] = {
+        ("model", name): tensor
+        for name, tensor in snapshot["tensors"].items()
+        if tensor is not None and _fractional(tensor) and tensor.numel()
+    }
+    for place, state in enumerate(optimizer):
+        for number, values in state.items():
+            for key, value in values.items():
+                if isinstance(value, Tensor) and key != "step" and _fractional(value) and value.numel():
+                    found[("optimizer", place, number, key)] = value
+    return found
+
+
+def _fractional(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """The tensor in double precision; on the host where its device has none."""
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.to("cpu" if tensor.device.type == "mps" else tensor.device, dtype)
+
+
+def _first(names: list[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 3 else shown

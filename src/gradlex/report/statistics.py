@@ -1,0 +1,115 @@
+"""What seeds can tell: the paired t-test, Holm's adjustment, power. The numbers are SciPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from scipy import optimize, stats
+
+LEVEL = 0.95
+POWER = 0.8
+MOST_SEEDS = 1000
+
+_ROUNDING = 1e-11
+"""A spread below this part of the numbers is rounding error, and a t-test of it means nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One method minus another, over the seeds that both have.
+
+    Attributes:
+        by_seed: The difference of each seed.
+        mean: Their mean.
+        low: The lower end of the 95% interval, or None: for one seed, or if all seeds differ by the same amount.
+        high: Its upper end.
+        p: p of the two-sided paired t-test; None where there is no interval.
+    """
+
+    by_seed: Mapping[int, float]
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of pairs."""
+        return len(self.by_seed)
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the mean; None where there is no interval."""
+        return None if self.p is None else stdev(self.by_seed.values()) / self.n**0.5
+
+
+def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Difference | None:
+    """The first minus the second, paired by seed; None if they share no seed.
+
+    Examples:
+        >>> from gradlex.report import paired
+        >>> lexicase, sgd = {0: 0.91, 1: 0.93, 2: 0.92}, {0: 0.90, 1: 0.91, 2: 0.91}
+        >>> found = paired(lexicase, sgd)
+        >>> round(found.mean, 4), round(found.p, 3), found.n
+        (0.0133, 0.057, 3)
+    """
+    by_seed = {seed: first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())}
+    if not by_seed:
+        return None
+    differences, mean = list(by_seed.values()), fmean(by_seed.values())
+    largest = max(abs(values[seed]) for values in (first, second) for seed in by_seed)
+    if max(differences) - min(differences) <= _ROUNDING * largest:  # also a single seed
+        return Difference(by_seed=by_seed, mean=mean)
+    test = stats.ttest_1samp(differences, 0.0)
+    low, high = map(float, test.confidence_interval(LEVEL))
+    return Difference(by_seed=by_seed, mean=mean, low=low, high=high, p=float(test.pvalue))
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """The p-values of a family of tests, adjusted by Holm's method (1979); None counts as 1 and stays None.
+
+    Examples:
+        >>> from gradlex.report import holm
+        >>> holm([0.01, None, 0.5])
+        [0.03, None, 1.0]
+    """
+    known = [1.0 if p is None else p for p in ps]
+    adjusted, highest = dict[int, float](), 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=known.__getitem__)):
+        highest = max(highest, min(1.0, (len(ps) - rank) * known[place]))
+        adjusted[place] = highest
+    return [None if p is None else adjusted[place] for place, p in enumerate(ps)]
+
+
+def power(shift: float, n: int, tests: int = 1) -> float:
+    """The chance that a paired test finds a true difference of `shift` standard errors from n seeds.
+
+    The test is two-sided at 0.05 divided by the number of tests, as Holm's method demands of the first of them.
+    """
+    critical = stats.t.isf((1 - LEVEL) / 2 / tests, n - 1)
+    return float(stats.nct.sf(critical, n - 1, shift))  # the other tail adds nothing here
+
+
+def detectable(difference: Difference, tests: int = 1) -> float | None:
+    """The true difference that this many seeds with this scatter find four times out of five."""
+    if difference.error is None:
+        return None
+    n, most = difference.n, 3 * stats.t.isf((1 - LEVEL) / 2 / tests, difference.n - 1) + 3
+    return difference.error * float(optimize.brentq(lambda shift: power(shift, n, tests) - POWER, 0.1, most))
+
+
+def seeds_needed(difference: Difference, tests: int = 1) -> int | None:
+    """How many seeds find the observed difference four times out of five; None if unknown or above 1,000."""
+    if difference.error is None or difference.mean == 0:
+        return None
+    shift_of_one = abs(difference.mean) / (difference.error * difference.n**0.5)
+    low, high = 2, MOST_SEEDS + 1
+    while low < high:  # power grows with n
+        middle = (low + high) // 2
+        if power(min(shift_of_one * middle**0.5, 30.0), middle, tests) >= POWER:
+            high = middle
+        else:
+            low = middle + 1
+    return low if low <= MOST_SEEDS else None

@@ -1,0 +1,122 @@
+"""DALex, diversely aggregated lexicase selection (Ni, Ding & Spector 2024).
+
+Each case gets a weight, the softmax of a draw from N(0, sigma^2); the candidate with the least weighted sum of errors
+wins. A large sigma makes the heaviest case matter more than all the others together, and so on down: lexicase. Sigma 0
+is the mean error.
+
+At sigma 200 weights span hundreds of orders of magnitude, so a plain sum loses all but the heaviest cases, and
+candidates that differ tie. Hence float64, each case's minimum subtracted first (which changes no comparison), and,
+among candidates still too close to separate, the same once more on the cases that differ. Infinite errors are compared
+before finite ones: a limit in which they outweigh everything. Ties are random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from gradlex.selection.order import CaseOrder
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, pick
+from gradlex.selection.strategy import Strategy
+
+_BLOCK = 1 << 20
+"""How many (parent, candidate) or (parent, case) pairs are held at once, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dalex(Strategy):
+    """The least weighted error over every case, weights drawn anew.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import Dalex, TableErrors, select_parents
+        >>> errors = [[0, 0, 1], [1, 1, 0]]
+        >>> Dalex(sigma=0)(np.arange(3), TableErrors(errors), np.random.default_rng(0)).index  # equal weights
+        0
+        >>> sorted(set(select_parents(errors, 100, Dalex(sigma=200), rng=0).tolist()))  # nearly lexicase
+        [0, 1]
+    """
+
+    name: ClassVar[str] = "dalex"
+
+    # Beyond 1e300, draws times sigma would overflow.
+    sigma: Annotated[float, Field(ge=0, le=1e300), "a number of at least 0"] = 200.0
+
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+        """Choose the least weighted error."""
+        pool = errors.candidates
+        if len(pool) == 1:
+            return Choice(index=int(pool[0]), reason="only_candidate")
+        table = errors.matrix()
+        scores = self.sigma * rng.standard_normal((table.shape[1],))
+        best = pool[_lightest(table, scores, np.arange(len(pool)))]
+        return Choice(
+            index=pick(best, rng),
+            reason="best_weighted",
+            cases_used=len(cases),
+            survivors=((len(cases), tuple(best.tolist())),),
+        )
+
+    def parents(
+        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
+    ) -> Indices | None:
+        """`k` independent parents: one matrix product, then the close ones."""
+        values = table.astype(np.float64)
+        finite = bool(np.isfinite(values).all())
+        shifted = values - values.min(axis=0) if finite else values
+        parents = np.empty(k, dtype=np.intp)
+        block = max(1, _BLOCK // max(table.shape))
+        for start in range(0, k, block):
+            size = min(block, k - start)
+            scores = self.sigma * rng.standard_normal((size, table.shape[1]))
+            if finite:
+                near = _near(_softmax(scores) @ shifted.T, table.shape[1])  # (parents, candidates)
+            else:
+                near = np.ones((size, len(table)), dtype=bool)
+            for parent in range(size):
+                pool = np.flatnonzero(near[parent])
+                if len(pool) > 1:
+                    pool = _lightest(values, scores[parent], pool)
+                parents[start + parent] = pool[0] if len(pool) == 1 else pick(pool, rng)
+        return parents
+
+
+def _lightest(table: ErrorTable, scores: Floats, pool: Indices) -> Indices:
+    """The pool's least sums of errors weighted by the softmax of `scores`; several if tied."""
+    values = table[pool].astype(np.float64)
+    infinite = np.isinf(values)
+    if infinite.any():
+        kept = _least(infinite.astype(np.float64), scores)
+        pool, values = pool[kept], np.where(infinite, 0.0, values)[kept]
+    return pool[_least(values, scores)]
+
+
+def _least(values: Floats, scores: Floats) -> Indices:
+    """The rows of `values` (pool, cases) with the least weighted sum."""
+    rows = np.arange(len(values))
+    while len(rows) > 1:
+        values = values - values.min(axis=0)
+        telling = values.any(axis=0)
+        if not telling.any():
+            break
+        # Only the weights' ratios matter: taken anew from the remaining cases, none underflows in vain.
+        values, scores = values[:, telling], scores[telling]
+        sums = (values * _softmax(scores)).sum(axis=1)
+        near = _near(sums, values.shape[1])
+        if near.all():  # too close to separate
+            return rows
+        rows, values = rows[near], values[near]
+    return rows
+
+
+def _softmax(scores: Floats) -> Floats:
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def _near(sums: Floats, terms: int) -> Mask:
+    """Which sums are the least up to rounding."""
+    return np.asarray(sums <= sums.min(axis=-1, keepdims=True) * (1 + 4 * terms * np.finfo(np.float64).eps))

@@ -1,0 +1,223 @@
+"""Epsilon-lexicase selection (La Cava, Spector & Danai 2016; La Cava, Helmuth, Spector & Moore 2019).
+
+Lexicase for graded errors: a case keeps every candidate with e <= best + epsilon. Epsilon is the median absolute
+deviation of the case's errors, median(|e - median(e)|), where the median of an even number of values is the mean of the
+middle two; or it is given. In which population:
+
+- static: best and epsilon from the whole population; where no one in the pool passes, all fail and stay;
+- semi-dynamic (the default): best from the pool, epsilon from the whole population;
+- dynamic: best and epsilon from the pool.
+
+An error that is not finite has no part in the deviation and is never within epsilon of a finite one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from gradlex._checks import NonNegative
+from gradlex.errors import InputError
+from gradlex.selection.chances import filter_probabilities, lexicase_probabilities
+from gradlex.selection.order import CaseOrder
+from gradlex.selection.parents import lexicase_parents
+from gradlex.selection.protocol import (
+    CaseErrors,
+    Choice,
+    ErrorTable,
+    Floats,
+    Indices,
+    Mask,
+    Trail,
+    pick,
+    slices,
+)
+from gradlex.selection.strategy import Strategy
+
+_EachCase: TypeAlias = Annotated[tuple[NonNegative, ...], "one such number for each case"]
+_DRAWS = 64
+"""Cases drawn with replacement for many parents at once, before only cases are drawn that change a pool."""
+_BLOCK = 1 << 20
+"""How many (parent, candidate) pairs are held at once, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonLexicase(Strategy):
+    """Keep the candidates within epsilon of the best, case by case.
+
+    Args:
+        epsilon: One number, or one for each case. None: the median absolute deviation of the case's errors.
+        mode: "static", "semi-dynamic" or "dynamic": whether best and epsilon are the population's or the pool's.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import EpsilonLexicase, TableErrors
+        >>> errors = TableErrors([[0.10, 0.9], [0.12, 0.2], [0.9, 0.1]])  # (candidates, cases)
+        >>> choice = EpsilonLexicase(epsilon=0.05)(np.array([0, 1]), errors, np.random.default_rng(0))
+        >>> choice.survivors  # 0.12 is as good as 0.10, so the second case decides
+        ((1, (0, 1)), (2, (1,)))
+        >>> choice = EpsilonLexicase(epsilon=[0.01, 0.5])(np.array([0, 1]), errors, np.random.default_rng(0))
+        >>> choice.survivors
+        ((1, (0,)),)
+    """
+
+    name: ClassVar[str] = "epsilon-lexicase"
+    follows_order: ClassVar[bool] = True
+
+    epsilon: NonNegative | _EachCase | None = None
+    mode: Literal["static", "semi-dynamic", "dynamic"] = "semi-dynamic"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.epsilon, Sequence | np.ndarray) and not isinstance(self.epsilon, str):
+            object.__setattr__(self, "epsilon", tuple(np.asarray(self.epsilon).tolist()))
+        super().__post_init__()
+
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+        """Choose one candidate by the order of `cases`."""
+        return self._choose(cases, errors, rng, self._given(len(cases)), 32)
+
+    def _given(self, cases: int) -> Floats | None:
+        """The given epsilon of each case."""
+        if isinstance(self.epsilon, tuple) and len(self.epsilon) != cases:
+            raise InputError(
+                f"epsilon must be one number, or one for each of {cases} cases, got {len(self.epsilon)}."
+            )
+        return (
+            None
+            if self.epsilon is None
+            else np.broadcast_to(np.asarray(self.epsilon, dtype=np.float64), cases)
+        )
+
+    def _choose(
+        self,
+        cases: Indices,
+        errors: CaseErrors,
+        rng: np.random.Generator,
+        given: Floats | None,
+        first_slice: int,
+    ) -> Choice:
+        everyone = pool = errors.candidates
+        trail = Trail()
+        if len(pool) == 1:
+            return trail.choose(int(pool[0]), "only_candidate")
+        for part in slices(cases, first_slice):
+            epsilons = None if given is None else given[part]
+            if self.mode == "static":
+                table = _failing(errors(part, everyone), epsilons)[np.isin(everyone, pool)]
+                epsilons = np.zeros(len(part))
+            elif self.mode == "dynamic" or epsilons is not None:
+                table = errors(part, pool).astype(np.float64)
+            else:
+                whole = errors(part, everyone).astype(np.float64)
+                table, epsilons = whole[np.isin(everyone, pool)], _median_absolute_deviation(whole)
+            start = trail.used
+            alive = np.ones(len(pool), dtype=bool)
+            # With a given epsilon, a case that doesn't split a pool doesn't split a part of it either.
+            columns = (
+                np.arange(len(part))
+                if epsilons is None
+                else np.flatnonzero((table > table.min(axis=0) + epsilons).any(axis=0))
+            )
+            for column in columns:
+                values = table[alive, column]
+                within = (
+                    _median_absolute_deviation(values[:, None])[0] if epsilons is None else epsilons[column]
+                )
+                passing = values <= values.min() + within
+                if passing.all():
+                    continue
+                alive[alive] = passing
+                trail.used = start + int(column) + 1
+                trail.shrink(pool[alive], part[column])
+                if alive.sum() == 1:
+                    return trail.choose(int(pool[alive][0]), "sole_survivor")
+            pool = pool[alive]
+            trail.used = start + len(part)
+        return trail.choose(pick(pool, rng), "exhausted")
+
+    def parents(
+        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
+    ) -> Indices | None:
+        """`k` independent parents, each by its own order of the cases."""
+        population, cases = table.shape
+        given = self._given(cases)
+        if self.mode == "static":
+            return lexicase_parents(_failing(table, given), k, rng, ends=False, depth=None, order=order)
+        if order is not None or (self.mode == "dynamic" and given is None):
+            return None
+        values = table.astype(np.float64)
+        within = _median_absolute_deviation(values) if given is None else given
+        parents = np.empty(k, dtype=np.intp)
+        block = max(64, _BLOCK // population)
+        for start in range(0, k, block):
+            pools = _filtered(values, within, len(parents[start : start + block]), rng)
+            nth = rng.integers(pools.sum(axis=1))
+            parents[start : start + block] = (pools.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
+        return parents
+
+    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+        """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
+        given = self._given(table.shape[1])
+        if self.mode == "static":
+            return lexicase_probabilities(_failing(table, given), ends=False, depth=None, order=order)
+        if self.mode == "dynamic" and given is None:
+            return None
+        values = table.astype(np.float64)
+        within = _median_absolute_deviation(values) if given is None else given
+
+        def near(errors: ErrorTable, which: Indices) -> Mask:
+            return np.asarray(errors <= errors.min(axis=0) + within[which])
+
+        return filter_probabilities(near, values, marks=within, order=order)
+
+
+def _median_absolute_deviation(table: ErrorTable) -> Floats:
+    """median(|e - median(e)|) of each case of a (candidates, cases) table, over its finite errors."""
+    values = np.asarray(table, dtype=np.float64)
+    if np.isfinite(values).all():
+        return np.asarray(np.median(np.abs(values - np.median(values, axis=0)), axis=0))
+    deviations = np.zeros(values.shape[1])
+    for case, column in enumerate(values.T):
+        finite = column[np.isfinite(column)]
+        if len(finite):
+            deviations[case] = np.median(np.abs(finite - np.median(finite)))
+    return deviations
+
+
+def _failing(table: ErrorTable, given: Floats | None) -> Floats:
+    """Static: 1 where a candidate is not within epsilon of the population's best, otherwise 0."""
+    values = table.astype(np.float64)
+    within = _median_absolute_deviation(values) if given is None else given
+    return np.asarray(values > values.min(axis=0) + within, dtype=np.float64)
+
+
+def _filtered(values: Floats, within: Floats, k: int, rng: np.random.Generator) -> Mask:
+    """`k` pools, (k, candidates), each filtered by its own order of cases to the end, all at once.
+
+    A used case never changes the pool again, so cases may be drawn with replacement; and the next one to change a pool
+    is any of the cases that can, so that the pools left after some draws get one of these each time.
+    """
+    pools = np.ones((k, len(values)), dtype=bool)
+
+    def narrow(which: Indices, cases: Indices) -> Indices:
+        errors = values[:, cases].T
+        best = np.where(pools[which], errors, np.inf).min(axis=1)
+        pools[which] &= errors <= (best + within[cases])[:, None]
+        return np.asarray(which[pools[which].sum(axis=1) > 1])
+
+    active = np.arange(k if len(values) > 1 else 0)
+    for _ in range(_DRAWS):
+        active = narrow(active, rng.integers(len(within), size=len(active)))
+    while len(active):
+        kinds, kind = np.unique(pools[active], axis=0, return_inverse=True)
+        cases = np.full(len(active), -1)
+        for number, pool in enumerate(kinds):
+            errors, its = values[pool], kind.ravel() == number
+            telling = np.flatnonzero((errors > errors.min(axis=0) + within).any(axis=0))
+            if len(telling):
+                cases[its] = rng.choice(telling, its.sum())
+        active = narrow(active[cases >= 0], cases[cases >= 0])
+    return pools

@@ -1,0 +1,111 @@
+"""Lexicase selection (Spector 2012; Helmuth, Spector & Matheson 2015), as in Ding & Spector 2022.
+
+Go through the cases in random order and keep only the candidates that are best on each. Under the paper's rule (its
+section 3.2) a case that every remaining candidate fails ends the selection, and one of the remaining is picked at
+random; under the classic rule they all survive it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from gradlex.errors import InputError
+from gradlex.selection.chances import lexicase_probabilities
+from gradlex.selection.order import CaseOrder
+from gradlex.selection.parents import lexicase_parents
+from gradlex.selection.protocol import (
+    CaseErrors,
+    Choice,
+    ErrorTable,
+    Floats,
+    Indices,
+    Trail,
+    pick,
+    slices,
+)
+from gradlex.selection.strategy import Depth, OnAllFail, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lexicase(Strategy):
+    """Filter the pool case by case until one candidate is left (Algorithm 1, the inner loop).
+
+    Args:
+        on_all_fail: What happens at a case that every remaining candidate fails: "random" picks one of them, "survive"
+            goes on with all of them. Any error above 0 is a failure, so with graded errors, such as a loss, "random"
+            would soon end in a random choice. None is "random", but "survive" on a table with graded errors.
+        depth: How many cases are looked at, at most (None: no limit); then one of the remaining is picked at random.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import Lexicase, TableErrors
+        >>> errors = TableErrors([[0, 1, 0], [0, 0, 1], [1, 0, 0]])  # (candidates, cases)
+        >>> choice = Lexicase()(np.array([0, 2, 1]), errors, np.random.default_rng(0))
+        >>> choice.index, choice.reason, choice.cases_used
+        (0, 'sole_survivor', 2)
+        >>> choice.survivors  # after how many cases which candidates were left
+        ((1, (0, 1)), (2, (0,)))
+        >>> str(Lexicase(on_all_fail="survive"))
+        'lexicase(on_all_fail=survive)'
+    """
+
+    name: ClassVar[str] = "lexicase"
+    follows_order: ClassVar[bool] = True
+
+    on_all_fail: OnAllFail = None
+    depth: Depth = None
+
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+        """Choose one candidate by the order of `cases`."""
+        pool = errors.candidates
+        trail = Trail()
+        if len(pool) == 1:
+            return trail.choose(int(pool[0]), "only_candidate")
+        for part in slices(cases[: self.depth]):
+            table = errors(part, pool)  # (pool, cases)
+            best = table.min(axis=0)
+            start = trail.used
+            alive = np.ones(len(pool), dtype=bool)
+            # Only a case that splits the slice's first pool, or that all of it fails, can matter; few do.
+            for column in np.flatnonzero((table > best).any(axis=0) | (best > 0)):
+                values = table[alive, column]
+                lowest = values.min()
+                if lowest > 0 and self.on_all_fail != "survive":
+                    trail.used = start + int(column) + 1
+                    trail.decide(part[column])
+                    return trail.choose(pick(pool[alive], rng), "all_failed")
+                if (values == lowest).all():
+                    continue
+                alive[alive] = values == lowest
+                trail.used = start + int(column) + 1
+                trail.shrink(pool[alive], part[column])
+                if alive.sum() == 1:
+                    return trail.choose(int(pool[alive][0]), "sole_survivor")
+            pool = pool[alive]
+            trail.used = start + len(part)
+        return trail.choose(pick(pool, rng), "exhausted")
+
+    def settled(self, *, graded: bool) -> Lexicase:
+        """The all-fail rule that holds for these errors, in draws and chances alike."""
+        if graded and self.on_all_fail == "random":
+            raise InputError(
+                "on_all_fail='random' needs 0 (solved) and 1 (failed) as errors, and these are graded: use 'survive', the "
+                "classic rule."
+            )
+        return replace(self, on_all_fail="survive") if graded else self
+
+    def parents(
+        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
+    ) -> Indices | None:
+        """`k` independent parents, each by its own order of the cases."""
+        return lexicase_parents(
+            table, k, rng, ends=self.on_all_fail != "survive", depth=self.depth, order=order
+        )
+
+    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+        """The exact chances over all orders of the cases."""
+        ends = self.on_all_fail != "survive"
+        return lexicase_probabilities(table, ends=ends, depth=self.depth, order=order)

@@ -1,0 +1,179 @@
+"""What a selection strategy is given and what it returns.
+
+Errors: lower is better, 0 is solved. Tables are (candidates, cases). A strategy is called with `cases`, a fresh random
+order of case numbers, `errors`, which evaluates them, and `rng`, which breaks ties. What it must remember between
+generations it reads from `errors.memory` and returns in `Choice.memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Indices: TypeAlias = npt.NDArray[np.intp]
+ErrorTable: TypeAlias = npt.NDArray[np.floating | np.integer]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class CaseErrors(Protocol):
+    """The errors of one generation's candidates, evaluated only when a strategy asks for them.
+
+    Examples:
+        >>> from gradlex.selection import CaseErrors, Choice, select_parents
+        >>> def first_case(cases, errors: CaseErrors, rng):  # the best candidate on the first case
+        ...     pool = errors.candidates
+        ...     table = errors(cases[:1], pool)  # (pool, 1); only this case is evaluated
+        ...     return Choice(index=pool[table[:, 0].argmin()], reason="first_case", cases_used=1)
+        >>> sorted(select_parents([[0, 1, 1], [1, 0, 0]], 10, method=first_case, rng=0).tolist())
+        [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
+    """
+
+    @property
+    def candidates(self) -> Indices:
+        """The candidates that did not diverge: the pool that selection starts from."""
+        ...
+
+    @property
+    def memory(self) -> Mapping[str, npt.NDArray[np.generic]]:
+        """What the strategy returned as `Choice.memory` a generation ago; empty in the first."""
+        ...
+
+    def __call__(self, cases: Indices, pool: Indices) -> ErrorTable:
+        """The (pool, cases) errors of some candidates on some cases; infinity where one is not finite."""
+        ...
+
+    def matrix(self) -> ErrorTable:
+        """Every error: (errors.candidates, all cases), cases in the data's own order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which candidate becomes the parent, and why.
+
+    Examples:
+        >>> from gradlex.selection import Choice
+        >>> Choice(index=2, reason="best_mean", cases_used=50).shares
+        {2: 1.0}
+        >>> Choice(index=2, reason="average", weights={1: 0.5, 2: 0.5}).shares  # the parent is a mean of two candidates
+        {1: 0.5, 2: 0.5}
+    """
+
+    index: int
+    reason: str
+    """Why selection ended: sole_survivor, all_failed, exhausted, only_candidate, random, best_mean, ...; or where the
+    weights come from: average, expected (exact chances), estimated (chances estimated by many draws)."""
+    cases_used: int = 0
+    """How many cases of the order the decision rests on."""
+    columns_used: int | None = None
+    """How many samples these cases hold, where a case is a group of samples."""
+    survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
+    deciding: tuple[int, ...] = ()
+    """The case behind each entry of `survivors`, and last the case that all remaining candidates failed, if that ended
+    it. Empty where no single case decides, but a mean or a batch."""
+    memory: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    """Arrays that the same strategy gets back in the next generation as `errors.memory`."""
+    weights: Mapping[int, float] | None = None
+    """Candidates whose mean becomes the parent, by their weights above 0, which sum to 1. None: `index` alone."""
+    evaluated: int = 0
+    """How many pairs of candidate and case were evaluated."""
+    disagreement: float | None = None
+    """The share of evaluated pairs of candidates, case by case, of which one solves the case and the other doesn't."""
+
+    @property
+    def shares(self) -> Mapping[int, float]:
+        """Every candidate's part in the parent, also where it is one candidate."""
+        return {self.index: 1.0} if self.weights is None else self.weights
+
+
+class Selection(Protocol):
+    """A strategy: who becomes the parent.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import Selection, TableErrors, make_selection
+        >>> def winners(select: Selection, table):
+        ...     rng = np.random.default_rng(0)
+        ...     return {select(rng.permutation(3), TableErrors(table), rng).index for _ in range(50)}
+        >>> winners(make_selection("lexicase"), [[0, 0, 1], [1, 1, 0]])
+        {0, 1}
+        >>> winners(make_selection("tournament"), [[0, 0, 1], [1, 1, 0]])
+        {0}
+    """
+
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+        """Choose one of `errors.candidates`, looking at `cases` in their order."""
+        ...
+
+
+class Trail:
+    """What a filter of cases has seen so far: how many cases, which candidates they left, and which cases decided."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._survivors: list[tuple[int, tuple[int, ...]]] = []
+        self._deciding: list[int] = []
+
+    def shrink(self, pool: Indices, case: np.integer | None = None) -> None:
+        """Note that the last case used made the pool smaller; `case` is that case where it did so alone."""
+        self._survivors.append((self.used, tuple(pool.tolist())))
+        self.decide(case)
+
+    def decide(self, case: np.integer | None) -> None:
+        """Note a case that decided alone."""
+        if case is not None:
+            self._deciding.append(int(case))
+
+    def choose(self, index: int, reason: str) -> Choice:
+        """The Choice at the end of this trail."""
+        return Choice(
+            index=index,
+            reason=reason,
+            cases_used=self.used,
+            survivors=tuple(self._survivors),
+            deciding=tuple(self._deciding),
+        )
+
+
+def worst_for_nan(array: npt.NDArray[Any]) -> ErrorTable:
+    """The table with NaN and negative infinity turned into infinity, copied only where that is needed."""
+    if array.dtype.kind != "f":
+        return array
+    lowest = array.min()  # NaN wherever there is one, without a mask as large as the table
+    if np.isnan(lowest) or lowest == -np.inf:
+        return np.where(np.isfinite(array), array, np.inf).astype(array.dtype)
+    return array
+
+
+def only_zero_and_one(table: ErrorTable) -> bool:
+    """Whether every error is 0 (solved) or 1 (failed); what is not finite, a network that broke, is a failure too."""
+    for start in range(0, len(table), 256):  # no mask as large as the table
+        part = table[start : start + 256]
+        if not ((part == 0) | (part == 1) | ~np.isfinite(part)).all():
+            return False
+    return True
+
+
+def pick(pool: Indices, rng: np.random.Generator) -> int:
+    """One of the pool, uniformly."""
+    return int(pool[rng.integers(len(pool))])
+
+
+def slices(cases: Indices, first: int = 32, largest: int = 1024) -> Iterator[Indices]:
+    """Cut `cases` into consecutive slices of `first`, twice `first`, ... up to `largest` cases.
+
+    Most selections end within a few cases, so evaluating many at once would be wasteful; larger slices later on are
+    more efficient on a CPU or GPU. The sizes are fixed numbers: a network's last bits depend on its batch, so they must
+    not depend on the machine.
+    """
+    start, size = 0, first
+    while start < len(cases):
+        yield cases[start : start + size]
+        start += size
+        size = min(2 * size, largest)

@@ -1,0 +1,156 @@
+"""Populations spread over processes by torchrun: the same bits as one process, also after a kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys, os
+import numpy as np, torch
+from torch import nn
+from gradlex import Population
+
+out, promotion, momentum_state = sys.argv[1:4]
+epochs, slow = int(sys.argv[4]), float(sys.argv[5])
+torch.set_num_threads(1)
+torch.manual_seed(int(os.environ.get("RANK", "0")))  # rank 0's network is everybody's
+x = torch.randn(80, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+y = torch.randint(4, (80,), generator=torch.Generator().manual_seed(1))
+model = nn.Sequential(
+    nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Dropout(0.2), nn.Flatten(), nn.Linear(80, 4)
+)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+population = Population(model, optimizer, size=4, promotion=promotion, momentum_state=momentum_state)
+checkpoint = out + ".checkpoint"
+if os.path.exists(checkpoint):
+    population.load_state_dict(torch.load(checkpoint, weights_only=True))
+while population.generation < epochs:
+    for candidate in population.candidates(80):
+        model.train()
+        for batch in torch.from_numpy(candidate.indices).split(5):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+            optimizer.step()
+    population.select(lambda cases: model(x[cases]).argmax(dim=1) != y[cases], 80)
+    if population.leads:
+        torch.save(population.state_dict(), checkpoint + ".new")
+        os.replace(checkpoint + ".new", checkpoint)
+        print(population.generation, flush=True)
+    if slow:
+        import time; time.sleep(slow)
+if population.leads:
+    torch.save(population.parent_state(), out)
+"""
+
+
+def command(tmp_path: Path, processes: int, *arguments: object) -> list[str]:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [sys.executable, *(launcher if processes > 1 else []), str(script), *map(str, arguments)]
+
+
+def run(tmp_path: Path, processes: int, *arguments: object) -> None:
+    done = subprocess.run(
+        command(tmp_path, processes, *arguments), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def same(first: Path, second: Path) -> bool:
+    import torch
+
+    a, b = torch.load(first), torch.load(second)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_two_processes_end_with_the_bits_of_one(tmp_path: Path) -> None:
+    for processes in (1, 2):
+        run(tmp_path, processes, tmp_path / f"{processes}", "winner", "inherit", 3, 0)
+    assert same(tmp_path / "1", tmp_path / "2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("promotion", ["average", "expected"])
+@pytest.mark.parametrize("momentum_state", ["reset", "inherit"])
+def test_means_have_the_same_bits_with_one_two_and_four_processes(
+    tmp_path: Path, promotion: str, momentum_state: str
+) -> None:
+    for processes in (1, 2, 4):
+        run(tmp_path, processes, tmp_path / f"{processes}", promotion, momentum_state, 3, 0)
+    assert same(tmp_path / "1", tmp_path / "2")
+    assert same(tmp_path / "1", tmp_path / "4")
+
+
+@pytest.mark.slow
+def test_killed_after_each_epoch_it_continues_with_other_numbers_of_processes_to_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    run(tmp_path, 1, tmp_path / "whole", "winner", "inherit", 5, 0)
+    for epoch, processes in enumerate([1, 2, 4, 1, 2], start=1):
+        arguments = tmp_path / "killed", "winner", "inherit", 5, 30
+        running = subprocess.Popen(command(tmp_path, processes, *arguments), stdout=subprocess.PIPE, text=True)
+        assert running.stdout is not None
+        while running.stdout.readline().strip() != str(epoch):
+            pass
+        end(running)
+    run(tmp_path, 2, tmp_path / "killed", "winner", "inherit", 5, 0)
+    assert same(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_ends_the_others_within_a_minute(tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        command(tmp_path, 2, tmp_path / "out", "winner", "reset", 100, 1), stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    running.stdout.readline()
+    workers = children(running.pid)
+    os.kill(workers[-1], signal.SIGKILL)
+    started = time.monotonic()
+    assert running.wait(timeout=60) != 0
+    assert time.monotonic() - started < 60
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+@pytest.mark.slow
+def test_processes_exit_cleanly_where_the_caller_made_the_group(tmp_path: Path) -> None:
+    own_group = SCRIPT.replace(
+        "torch.set_num_threads(1)",
+        'import torch.distributed as dist; dist.init_process_group("gloo"); os.nice(19)',
+    )
+    for attempt in range(20):
+        script = tmp_path / "script.py"
+        script.write_text(own_group)
+        launch = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            str(script),
+        ]
+        arguments = [str(tmp_path / f"{attempt}"), "winner", "reset", "1", "0"]
+        done = subprocess.run([*launch, *arguments], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "terminate called" not in done.stderr
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def end(running: subprocess.Popen[str]) -> None:
+    """Kill a command and its processes by their ids."""
+    for pid in [*children(running.pid), running.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    running.wait()
