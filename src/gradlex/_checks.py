@@ -33,7 +33,7 @@ def check(name: str, annotation: Any, value: Any) -> Any:
 
 def check_fields(instance: Any) -> None:
     """Check every field of a frozen dataclass against its annotation."""
-    for name, annotation in _annotations(type(instance)).items():
+    for name, annotation in _annotations(instance.__class__).items():
         if name in vars(instance):
             object.__setattr__(instance, name, check(name, annotation, getattr(instance, name)))
 
@@ -71,4 +71,4 @@ def _allowed(annotation: Any) -> list[str]:
         return [word for arm in inner if arm is not type(None) for word in _allowed(arm)]
     if origin is Literal:
         return [repr(word) for word in inner]
-    return [_WORDS.get(annotation, "a function or an object")]
+    return [_WORDS.get(annotation, "a function")]

@@ -61,8 +61,7 @@ def write(name: str, options: Mapping[str, Any]) -> str:
 def bind(kind: str, text: str, registry: Mapping[str, Callable[..., Any]]) -> functools.partial[Any]:
     """The class or function that a text names, with its options as keywords; `module:name` is imported.
 
-    Raises InputError for a name that is not in the registry, an option that the named object doesn't take, and an
-    option that it needs and that is missing.
+    InputError for an unknown name, an option that the named object doesn't take, or one that it needs and lacks.
     """
     name, options = parse(text)
     if ":" not in name and name not in registry:
@@ -77,9 +76,8 @@ def bind(kind: str, text: str, registry: Mapping[str, Callable[..., Any]]) -> fu
     takes = [p.name for p in keywords]
     for option in options:
         if option not in takes and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            allowed = f"it takes {', '.join(takes)}" if takes else "it takes none"
-            hint = did_you_mean(option, takes)
-            raise InputError(f"{kind} {name!r} has no option {option!r}: {allowed}.{hint}")
+            allowed, hint = ", ".join(takes) or "none", did_you_mean(option, takes)
+            raise InputError(f"{kind} {name!r} has no option {option!r}: it takes {allowed}.{hint}")
     for parameter in keywords:
         if parameter.default is parameter.empty and parameter.name not in options:
             raise InputError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -39,15 +40,7 @@ OPTIMIZERS: Mapping[str, tuple[str, float]] = {
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     # Ding & Spector 2022, section 4. Population and momentum stay open, so that selection="sgd" is their baseline.
-    "paper": {
-        "optimizer": "sgd",
-        "lr": 0.1,
-        "weight_decay": 1e-4,
-        "momentum": 0.9,
-        "schedule": "cosine",
-        "selection": "lexicase",
-        "promotion": "winner",
-    },
+    "paper": {"lr": 0.1, "weight_decay": 1e-4, "momentum": 0.9, "schedule": "cosine", "selection": "lexicase"},
     # One network for three quarters of the epochs, then the average of the candidates at a high rate. Where a cosine
     # schedule is at three quarters, a factor of 7 is about the initial learning rate.
     "branched": {
@@ -137,7 +130,7 @@ class Recipe(BaseModel):
     module:function."""
     population: Count | None = None
     """Number of candidates p (default: 4, or 1 for sgd)."""
-    selection: Any = None
+    selection: str | Annotated[Callable[..., Any], "a strategy", "a function"] | None = None
     """Selection method (see `gradlex list selections`), with options as in epsilon-lexicase(epsilon=0.1), or
     module:function; sgd is the plain baseline (default: lexicase, or epsilon-lexicase for graded errors)."""
     promotion: Promotion = "winner"
@@ -153,8 +146,7 @@ class Recipe(BaseModel):
     tail_mean: bool = False
     """The final model is the mean of the parents since the branch, with batch norm recalibrated."""
     recalibrate: Natural = 0
-    """Recompute batch-norm statistics after each promotion of an average, on this many training
-    batches."""
+    """Recompute batch-norm statistics after each promotion of an average, on this many training batches."""
     patience: Count | None = None
     """Stop after this many epochs without a better primary metric on the validation part (default: never)."""
     seed: Natural = 0
@@ -181,22 +173,14 @@ class Recipe(BaseModel):
         for field in {"lr", "weight_decay", *(["momentum"] if name == "sgd" else [])} & set(options):
             raise InputError(f"optimizer {self.optimizer!r} sets {field}: use the recipe's field {field}.")
         if name != "sgd" and self.momentum != 0.9:
-            raise InputError(
-                f"momentum is sgd's, and the optimizer is {name}, got {self.momentum:g}: leave it out, or write an "
-                "option of the optimizer, such as rmsprop(momentum=0.9)."
-            )
-        if isinstance(self.schedule, str) and not _is_elsewhere(self.schedule):
-            find_schedule(self.schedule)
+            raise InputError(f"momentum={self.momentum:g} is for sgd: write an option, such as rmsprop(momentum=0.9).")
+        if isinstance(self.schedule, str) and self.schedule != GIVEN and ":" not in parse(self.schedule)[0]:
+            find_schedule(self.schedule)  # a stored recipe must not import a module
         if self.tail is not None:
             find_tail(self.tail)
         if self.branch_at == 0 and (self.tail or self.tail_mean):
             field = "tail" if self.tail else "tail_mean"
             raise InputError(f"{field} begins where a run branches: set branch_at, such as branch_at=0.75.")
-        if not (self.selection is None or isinstance(self.selection, str) or callable(self.selection)):
-            raise InputError(
-                f"selection must be text, a strategy or a function, got {self.selection!r:.80}: write "
-                "'epsilon-lexicase(epsilon=0.1)' for example."
-            )
         if self.is_baseline and self.population not in (None, 1):
             raise InputError(f"selection 'sgd' trains one network, got population {self.population}.")
         if self.is_baseline and self.momentum_state == "reset":
@@ -258,8 +242,7 @@ class Recipe(BaseModel):
 
     def replace(self, **changes: Any) -> Recipe:
         """A copy with some fields changed, checked again."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self)(**{**given, **changes})
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values for JSON; objects that no text can hold are "given"."""
@@ -290,37 +273,27 @@ class Recipe(BaseModel):
 Recipe.__doc__ = f"{Recipe.__doc__}\n    Attributes:\n" + "\n".join(
     f"        {name}: {' '.join((field.description or '').split())}" for name, field in Recipe.model_fields.items()
 )
-Recipe.__signature__ = inspect.Signature(
-    [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
-        for name, field in Recipe.model_fields.items()
-    ]
-)
+_keyword = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+Recipe.__signature__ = inspect.Signature([_keyword(k, default=v.default) for k, v in Recipe.model_fields.items()])
 _ANNOTATIONS = get_type_hints(Recipe, include_extras=True)
 
 
 def _read(name: str, value: Any) -> Any:
     """A value as the recipe holds it: one spelling of a text, so that equal recipes compare as equal."""
-    if isinstance(value, str) and name in ("optimizer", "schedule", "selection", "tail"):
+    if isinstance(value, str) and name in ("model", "optimizer", "schedule", "selection", "tail", "task"):
         return write(*parse(value))
     return os.fspath(value) if isinstance(value, os.PathLike) else plain(value)
-
-
-def _is_elsewhere(schedule: str) -> bool:
-    """Whether a text names what a recipe can't check: a module, which a stored recipe must not import."""
-    return schedule == GIVEN or ":" in parse(schedule)[0]
 
 
 def _check_names(fields: Mapping[str, Any]) -> None:
     """Raise an error for names that are no fields, with the field that was probably meant."""
     for name in fields:
         if name not in Recipe.model_fields:
-            near = f" Did you mean {_OTHER_NAMES[name]!r}?" if name in _OTHER_NAMES else ""
-            hint = near or did_you_mean(name, Recipe.model_fields)
+            meant = _OTHER_NAMES.get(name, name)
+            hint = f" Did you mean {meant!r}?" if meant != name else did_you_mean(name, Recipe.model_fields)
             raise InputError(f"unknown recipe field {name!r}.{hint or ' See help(gradlex.Recipe).'}")
-    if fields.get("momentum") in ("none", "reset", "inherit"):
-        state, given = "momentum=0", fields["momentum"]
-        cure = state if given == "none" else f"momentum_state={given!r}"
+    if (given := fields.get("momentum")) in ("none", "reset", "inherit"):
+        cure = "momentum=0" if given == "none" else f"momentum_state={given!r}"
         raise InputError(f"momentum must be a number of at least 0 and below 1, got {given!r}: set {cure}.")
 
 

@@ -34,10 +34,9 @@ def cosine(generation: int, epochs: int, *, warmup: float = 0, low: float = 0.0)
         >>> [round(cosine(generation, 6, warmup=2), 3) for generation in range(6)]
         [0.333, 0.667, 1.0, 0.854, 0.5, 0.146]
     """
-    begin = _warmed_up(warmup, epochs)
+    begin, low = _warmed_up(warmup, epochs), float(check("low", Share, low))
     if generation < begin:
         return (generation + 1) / (begin + 1)
-    low = float(check("low", Share, low))
     return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * (generation - begin) / (epochs - begin)))
 
 
@@ -49,10 +48,9 @@ def linear(generation: int, epochs: int, *, warmup: float = 0, low: float = 0.0)
         >>> [linear(generation, 4) for generation in range(4)]
         [1.0, 0.75, 0.5, 0.25]
     """
-    begin = _warmed_up(warmup, epochs)
+    begin, low = _warmed_up(warmup, epochs), float(check("low", Share, low))
     if generation < begin:
         return (generation + 1) / (begin + 1)
-    low = float(check("low", Share, low))
     return 1 - (1 - low) * (generation - begin) / (epochs - begin)
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from gradlex._version import __version__
 from gradlex.errors import InputError, InterruptedRun, RunError
@@ -16,7 +18,10 @@ from gradlex.errors import InputError, InterruptedRun, RunError
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; whatever isn't a success ends the process with its exit code."""
     try:
-        _run(list(sys.argv[1:] if arguments is None else arguments))
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _note
+            _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except InputError as error:
         _end(error, 2)
@@ -37,6 +42,10 @@ def _run(words: list[str]) -> None:
     from gradlex.cli.flags import parse
 
     parse(words)()
+
+
+def _note(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"note: {message}", file=sys.stderr)
 
 
 def _end(message: object, code: int) -> None:

@@ -9,6 +9,8 @@ from gradlex.data.augment import parse_augment as parse_augment
 from gradlex.data.inputs import Inputs as Inputs
 from gradlex.data.inputs import call as call
 from gradlex.data.inputs import checked_inputs as checked_inputs
+from gradlex.data.inputs import leaves as leaves
+from gradlex.data.inputs import map_inputs as map_inputs
 from gradlex.data.normalization import Normalization as Normalization
 from gradlex.data.normalization import Normalize as Normalize
 from gradlex.data.normalization import normalized as normalized
@@ -21,27 +23,3 @@ from gradlex.data.registry import DatasetInfo as DatasetInfo
 from gradlex.data.samples import ArraySamples as ArraySamples
 from gradlex.data.samples import DatasetSamples as DatasetSamples
 from gradlex.data.samples import Samples as Samples
-
-__all__ = [
-    "DATASETS",
-    "ArraySamples",
-    "Augmentation",
-    "DatasetInfo",
-    "DatasetSamples",
-    "Inputs",
-    "Normalization",
-    "Normalize",
-    "Parts",
-    "Samples",
-    "call",
-    "checked_inputs",
-    "crop",
-    "crop_flip",
-    "cutout",
-    "flip",
-    "normalized",
-    "parse_augment",
-    "prepare",
-    "read_inputs",
-    "read_samples",
-]

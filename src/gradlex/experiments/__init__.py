@@ -21,7 +21,6 @@ from gradlex.experiments.grids import published as published
 from gradlex.experiments.jobs import BACKENDS as BACKENDS
 from gradlex.experiments.jobs import Backend as Backend
 from gradlex.experiments.jobs import Finished as Finished
-from gradlex.experiments.jobs import Job as Job
 from gradlex.experiments.jobs import make_backend as make_backend
 from gradlex.experiments.jobs import portable as portable
 from gradlex.experiments.methods import METHODS as METHODS

@@ -51,9 +51,7 @@ def select(
     if not all(individual.fitness.valid for individual in individuals):
         raise InputError("an individual has no fitness: evaluate all of them before selection.")
     if rng is not None and not isinstance(rng, np.random.Generator):
-        raise InputError(
-            f"rng must be a numpy.random.Generator, got {rng!r}: a number would make the same draws every generation."
-        )
+        raise InputError(f"rng must be a numpy.random.Generator, got {rng!r}: a seed gives the same draws every time.")
     values = np.array([individual.fitness.values for individual in individuals], dtype=np.float64)
     errors = values * -np.sign(individuals[0].fitness.weights)
     own = np.random.default_rng(random.getrandbits(128)) if rng is None else rng

@@ -47,7 +47,5 @@ class LexicaseCandidateSelector:
         """The number of the candidate to mutate, by the validation scores in GEPA's state."""
         by_candidate = state.prog_candidate_val_subscores
         examples = list(dict.fromkeys(example for scores in by_candidate for example in scores))
-        scores = np.array(
-            [[own.get(each, np.nan) for each in examples] for own in by_candidate], dtype=np.float64
-        )
+        scores = np.array([[own.get(each, np.nan) for each in examples] for own in by_candidate], dtype=np.float64)
         return int(select_parents(scores, 1, self._method, self._rng, cases=self._cases)[0])

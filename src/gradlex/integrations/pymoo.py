@@ -27,19 +27,12 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
 
     Examples:
         >>> import numpy as np
-        >>> from pymoo.algorithms.soo.nonconvex.ga import GA
-        >>> from pymoo.core.problem import Problem
-        >>> from pymoo.optimize import minimize
+        >>> from pymoo.core.population import Population
         >>> from gradlex.integrations.pymoo import LexicaseSelection
-        >>> class Fit(Problem):  # minimize the mean of four errors, select parents by each of them
-        ...     def __init__(self):
-        ...         super().__init__(n_var=4, n_obj=1, xl=-1, xu=1)
-        ...     def _evaluate(self, x, out, *args, **kwargs):
-        ...         out["errors"] = np.abs(x - 0.5)
-        ...         out["F"] = out["errors"].mean(axis=1)
-        >>> found = minimize(Fit(), GA(pop_size=10, selection=LexicaseSelection(of="errors")), ("n_gen", 3), seed=1)
-        >>> found.X.shape
-        (4,)
+        >>> pop = Population.new(F=np.array([[0, 1], [1, 0], [1, 1]]))  # the third is never the best
+        >>> pairs = LexicaseSelection().do(None, pop, n_select=10, n_parents=2, to_pop=False)
+        >>> pairs.shape, 2 in pairs
+        ((10, 2), False)
     """
 
     def __init__(
@@ -53,15 +46,8 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
         self.method, self.of, self.cases = method, of, cases
 
     def _do(
-        self,
-        problem: Any,
-        pop: Any,
-        n_select: int,
-        n_parents: int = 1,
-        random_state: Any = None,
-        **kwargs: Any,
+        self, problem: Any, pop: Any, n_select: int, n_parents: int, random_state: Any = None, **kwargs: Any
     ) -> Indices:
-        """The (n_select, n_parents) indices of the parents."""
         found = pop.get(self.of)
         if any(row is None for row in found):
             raise InputError(

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from gradlex._checks import Count, check
 from gradlex.data import call
 from gradlex.errors import InputError
 from gradlex.population import seeded
@@ -29,11 +29,7 @@ from gradlex.randomness import torch_seed
 from gradlex.recipe import Recipe
 from gradlex.runs import Run, train
 
-Factory: TypeAlias = Callable[[int, int], nn.Module]
-"""From the numbers of features and outputs to a network."""
-
 _OWN = ("epochs", "batch_size", "lr", "weight_decay", "population", "selection")
-_BLOCK = 1024  # samples that are predicted at once
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -41,9 +37,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def __init__(
         self,
-        hidden_layer_sizes: Sequence[int] = (128, 128),
+        hidden_layer_sizes: Sequence[int] | int = (128, 128),
         *,
-        module: nn.Module | Factory | None = None,
+        module: nn.Module | Callable[[int, int], nn.Module] | None = None,
         epochs: int = 100,
         batch_size: int = 32,
         lr: float = 0.05,
@@ -87,9 +83,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         with seeded(torch_seed(recipe.seed, "initialization"), torch.device("cpu")):
             network = self._network(x.shape[1], outputs)
         self.scaler_ = StandardScaler().fit(x) if self.module is None else None
-        data = (self._inputs(x).float(), torch.from_numpy(y))
+        data = (self._inputs(x).float(), torch.tensor(y))
+        threads = 1 if self.module is None else "auto"  # so small a network gains nothing from two
         self.run_: Run = train(
-            network, data, recipe, task=task, device=self.device, progress=bool(self.verbose)
+            network, data, recipe, task=task, device=self.device, threads=threads, progress=bool(self.verbose)
         )
         self.run_.model.cpu()  # so that it can be unpickled where there is no such device
 
@@ -97,26 +94,20 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         recipe = Recipe() if self.recipe is None else self.recipe
         if not isinstance(recipe, Recipe):
             raise InputError(f"recipe must be a gradlex.Recipe, got {type(recipe).__name__}.")
-        for name, parameter in {**{name: name for name in _OWN}, "seed": "random_state"}.items():
-            if name in recipe.model_fields_set:
-                raise InputError(
-                    f"{name} in the recipe is a parameter of the estimator: leave it out of the recipe, and set "
-                    f"{type(self).__name__}({parameter}=...)."
-                )
+        twice = ", ".join(recipe.model_fields_set & {*_OWN, "seed"})
+        if twice:
+            raise InputError(f"the recipe has {twice}: use the estimator's parameter (random_state for seed).")
         if self.module is None and recipe.precision == "auto":
             recipe = recipe.replace(precision="float32")  # so small a network gains nothing from bfloat16
         state = self.random_state
-        seed = (
-            int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
-        )
+        seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         return recipe.replace(**{name: getattr(self, name) for name in _OWN}, seed=seed)
 
     def _network(self, features: int, outputs: int) -> nn.Module:
-        if isinstance(self.module, nn.Module):
-            return copy.deepcopy(self.module)
-        network = self.module(features, outputs) if callable(self.module) else self.module
         if self.module is None:
-            network = _perceptron(features, self.hidden_layer_sizes, outputs)
+            return _perceptron(features, self.hidden_layer_sizes, outputs)
+        own = isinstance(self.module, nn.Module) or not callable(self.module)
+        network = self.module if own else self.module(features, outputs)
         if not isinstance(network, nn.Module):
             raise InputError(
                 f"module must be an nn.Module, or a function (features, outputs) that returns one, got {network!r:.80}."
@@ -136,7 +127,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         inputs = self._inputs(self._validated(x))
         network = self.run_.model if self.module is not None else copy.deepcopy(self.run_.model).double()
         with torch.inference_mode():
-            return torch.cat([call(network.eval(), part) for part in inputs.split(_BLOCK)])
+            return torch.cat([call(network.eval(), part) for part in torch.split(inputs, 1024)])
 
 
 class LexicaseClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
@@ -162,8 +153,6 @@ class LexicaseClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         classes_: The class labels, in the order of the columns of `predict_proba`.
         run_: What `gradlex.train` returned: `run_.model`, `run_.history`, ...
         scaler_: What standardizes the features for the default network; None with a module.
-        n_features_in_: The number of features.
-        feature_names_in_: Their names, if X was a data frame.
 
     Examples:
         >>> from sklearn.datasets import load_iris
@@ -189,14 +178,12 @@ class LexicaseClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """The (samples,) labels."""
         outputs = self._outputs(X)
-        found: npt.NDArray[Any] = self.classes_[self.run_.task.predict(outputs).numpy()]
-        return found
+        return np.asarray(self.classes_[self.run_.task.predict(outputs).numpy()])
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The (samples, classes) probabilities, in the order of `classes_`."""
         outputs = self._outputs(X).double()
-        found: npt.NDArray[np.float64] = self.run_.task.probabilities(outputs).numpy()  # type: ignore[attr-defined]
-        return found
+        return np.asarray(self.run_.task.probabilities(outputs))  # type: ignore[attr-defined]
 
 
 class LexicaseRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -223,8 +210,8 @@ class LexicaseRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The (samples,) or (samples, outputs) values, in the units of y."""
-        found: npt.NDArray[np.float64] = self.run_.task.predict(self._outputs(X)).numpy()
-        return found
+        outputs = self._outputs(X)  # first, since it checks that there is a run
+        return np.asarray(self.run_.task.predict(outputs))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -233,12 +220,8 @@ class LexicaseRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
 
 def _perceptron(features: int, hidden: Any, outputs: int) -> nn.Module:
-    sized = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
-    if not sized or not all(isinstance(units, Integral) and int(units) >= 1 for units in hidden):
-        raise InputError(
-            "hidden_layer_sizes must be the number of units of each hidden layer, such as (128, 128), got "
-            f"{hidden!r:.80}."
-        )
-    sizes = [features, *map(int, hidden)]
-    layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+    layers: list[nn.Module] = []
+    for units in np.atleast_1d(hidden).tolist():
+        layers += [nn.Linear(features, check("hidden_layer_sizes", Count, units)), nn.ReLU()]
+        features = units
+    return nn.Sequential(*layers, nn.Linear(features, outputs))

@@ -356,7 +356,7 @@ class Population:
         self._network.check()
         present = self._network.capture()["tensors"]
         saved = state["model"]["tensors"]
-        wrong = _mismatches(present, saved)
+        wrong = _mismatches(present, saved, dict(self._network.module.named_parameters()))
         if wrong:
             raise InputError(f"the saved state belongs to a different model: {'; '.join(wrong)}.")
         self.restore()
@@ -441,7 +441,8 @@ def _modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
 
 def _set_modes(modes: Collection[tuple[nn.Module, bool]]) -> None:
     for layer, training in modes:
-        layer.training = training
+        if layer.training != training:  # a module's attributes are slow to set
+            layer.training = training
 
 
 def _on(device: torch.device, optimizer: list[Any]) -> list[Any]:
@@ -455,12 +456,14 @@ def _on(device: torch.device, optimizer: list[Any]) -> list[Any]:
     ]
 
 
-def _mismatches(present: Mapping[str, Tensor | None], saved: Mapping[str, Tensor | None]) -> list[str]:
+def _mismatches(
+    present: Mapping[str, Tensor | None], saved: Mapping[str, Tensor | None], parameters: Collection[str]
+) -> list[str]:
     """How a saved state differs from the model's in names and shapes; a buffer may be unset in one of them."""
     found = [f"{name} is missing" for name in present if name not in saved]
     found += [f"{name} is not in the model" for name in saved if name not in present]
     for name in present.keys() & saved.keys():
         mine, theirs = present[name], saved[name]
-        if mine is not None and theirs is not None and mine.shape != theirs.shape and isinstance(mine, nn.Parameter):
+        if mine is not None and theirs is not None and mine.shape != theirs.shape and name in parameters:
             found.append(f"{name} has the shape {tuple(theirs.shape)} there and {tuple(mine.shape)} here")
     return sorted(found)[:5]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Protocol
@@ -184,7 +185,9 @@ def join() -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     # Candidates may train for days. A process that dies closes its connections, and torchrun ends the others.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    hook = sys.excepthook
     dist.init_process_group(backend, timeout=timedelta(days=7))
+    sys.excepthook = hook  # torch's would print each later error with the rank before it
     atexit.register(leave)
 
 

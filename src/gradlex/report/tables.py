@@ -49,15 +49,9 @@ class Table:
     def markdown(self) -> str:
         """For a page of text."""
         marks = [":---" if place < self.words else "---:" for place in range(len(self.columns))]
-        lines = [
-            f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
-            for row in (self.columns, *self.rows)
-        ]
+        lines = [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in (self.columns, *self.rows)]
         table = "\n".join([lines[0], f"| {' | '.join(marks)} |", *lines[1:]])
-        return (
-            "\n\n".join(part for part in (self.title and f"**{self.title}**", table, self.note) if part)
-            + "\n"
-        )
+        return "\n\n".join(part for part in (self.title and f"**{self.title}**", table, self.note) if part) + "\n"
 
 
 def tables(study: Study, found: Sequence[Decision]) -> list[Table]:
@@ -84,22 +78,13 @@ def results_table(study: Study) -> Table:
         costs = [_mean(mine, name) for name in ("samples_trained", "critical_path", "cases_evaluated")]
         time = duration(_mean(mine, "seconds"))
         rows.append((title_of(method), str(len(mine)), *cells, time, *map(_thousands, costs)))
-    sign = ", %" if unit.percent else ""
+    thousands = [f"{name}, thousands" for name in ("samples trained", "critical path", "cases evaluated")]
     return Table(
         title="Results and cost",
-        columns=(
-            "method",
-            "seeds",
-            f"test {study.metric}{sign}",
-            f"train{sign}",
-            "time",
-            "samples trained, thousands",
-            "critical path, thousands",
-            "cases evaluated, thousands",
-        ),  # fmt: skip
+        columns=("method", "seeds", f"test {study.metric}{unit.sign}", f"train{unit.sign}", "time", *thousands),
         rows=tuple(rows),
-        note="Mean ± standard deviation over seeds; costs are means. Critical path: samples that one device trains on if "
-        "each candidate has its own. Time depends on the machine's load.",
+        note="Mean ± standard deviation over seeds; costs are means. Critical path: samples that one device trains on "
+        "if each candidate has its own. Time depends on the machine's load.",
         narrow=5,
     )
 

@@ -24,6 +24,11 @@ class Unit:
         """What values are multiplied by."""
         return 100.0 if self.percent else 1.0
 
+    @property
+    def sign(self) -> str:
+        """What follows a name in a heading."""
+        return ", %" if self.percent else ""
+
     def value(self, number: float | None, digits: int = 2) -> str:
         """97.50%, or 0.1234"""
         if number is None or not math.isfinite(number):

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from gradlex._checks import Count
-from gradlex.selection.means import least
-from gradlex.selection.protocol import CaseErrors, Choice, Indices, Trail, pick, slices
+from gradlex.selection.protocol import CaseErrors, Choice, Indices, Rng, Trail, pick, slices
 from gradlex.selection.strategy import Strategy
+from gradlex.selection.tournament import least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +38,9 @@ class BatchLexicase(Strategy):
 
     batch_size: Count = 32
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose one candidate by the order of `cases`."""
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
         trail = Trail()
-        if len(pool) == 1:
-            return trail.choose(int(pool[0]), "only_candidate")
         # Whole batches a slice: both sizes are rounded up to a multiple of the batch.
         first, largest = (-(-size // self.batch_size) * self.batch_size for size in (32, 1024))
         for part in slices(cases, first, largest):

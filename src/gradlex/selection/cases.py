@@ -5,38 +5,36 @@ higher may be better. One description serves tables and training:
 
     Cases(groups=patients, weights={"rare": 5}, maximize=True)
 
-Weights and priorities change the order that cases come in, and nothing else, so that they mean the same to every method
-that looks at cases one after another: the next case is drawn in proportion to the weights of the remaining ones, and
-cases of a lower priority number come before all of a higher one. Equal weights are the uniform order of lexicase.
+Weights and priorities change the order that cases come in, and nothing else: the next case is drawn in proportion to
+the weights of the remaining ones, and cases of a lower priority number come before all of a higher one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gradlex._checks import bad_value
+from gradlex._checks import check
 from gradlex.errors import InputError
-from gradlex.selection.order import CaseOrder
 from gradlex.selection.protocol import (
     CaseErrors,
+    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
     Indices,
+    Rng,
     Selection,
     only_zero_and_one,
     worst_for_nan,
 )
 from gradlex.selection.strategy import Strategy
 
-Numbers: TypeAlias = "npt.ArrayLike | Mapping[Any, float]"
-Rule: TypeAlias = Callable[[ErrorTable], npt.ArrayLike]
-Nan: TypeAlias = Literal["worst", "missing", "error"]
+Numbers: TypeAlias = "npt.ArrayLike | Mapping[Any, float] | None"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,17 +46,13 @@ class Cases:
             its columns. Cases are then in the order of `numpy.unique(groups)`.
         weights: (cases,) Numbers of at least 0, or by name of the group (others: 1). A case of weight 0 takes no part.
         priority: (cases,) Cases of a lower number come first, equals at random; or by name of the group (others: 0).
-        subset: The columns that take part: a mask, their numbers, or a rule that is given the (candidates, columns)
-            errors and returns one of these. In training a rule has every case evaluated in each generation.
-        maximize: Whether higher is better in the table. A task's errors, in training, are always lower-is-better.
-        nan: What NaN stands for: the "worst" error; a "missing" one, which is left out of its group's mean (with
-            `groups`; a group without any other error is the worst); or an "error" in the data, which is raised.
+        subset: The columns that take part: a mask, or their numbers.
+        maximize: Whether higher is better in a table. A task's errors, in training, are always lower-is-better.
+        nan: NaN in a table is the "worst" error, or "missing": left out of its group's mean.
 
     Examples:
         >>> from gradlex.selection import Cases, selection_probabilities
         >>> errors = [[0, 0, 0, 1], [1, 1, 1, 0]]
-        >>> selection_probabilities(errors).tolist()
-        [0.75, 0.25]
         >>> patients = ["ann", "ann", "ann", "bob"]  # whose column each is
         >>> selection_probabilities(errors, cases=Cases(groups=patients)).tolist()
         [0.5, 0.5]
@@ -67,27 +61,18 @@ class Cases:
     """
 
     groups: npt.ArrayLike | None = None
-    weights: Numbers | None = None
-    priority: Numbers | None = None
-    subset: npt.ArrayLike | Rule | None = None
+    weights: Numbers = None
+    priority: Numbers = None
+    subset: npt.ArrayLike | None = None
     maximize: bool = False
-    nan: Nan = "worst"
+    nan: Literal["worst", "missing"] = "worst"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.maximize, bool):
-            raise bad_value("maximize", bool, self.maximize)
-        if self.nan not in get_args(Nan):
-            raise bad_value("nan", Nan, self.nan)
-        if self.groups is None:
-            if self.nan == "missing":
-                raise InputError(
-                    "nan='missing' leaves errors out of a group's mean, and there are no groups: give groups, or 'worst'."
-                )
-            for name in ("weights", "priority"):
-                if isinstance(getattr(self, name), Mapping):
-                    raise InputError(
-                        f"{name} by name need groups that have the names: give groups, or an array."
-                    )
+        check("maximize", bool, self.maximize)
+        check("nan", Literal["worst", "missing"], self.nan)
+        named = any(isinstance(given, Mapping) for given in (self.weights, self.priority))
+        if self.groups is None and (named or self.nan == "missing"):
+            raise InputError("weights or priority by name, and nan='missing', are about groups: give groups too.")
 
     def strategy(self, selection: Selection, num_samples: int) -> Selection:
         """A strategy that selects by these cases, for `Population(selection=...)`.
@@ -103,73 +88,71 @@ class Cases:
         """
         if self.maximize or self.nan != "worst":
             raise InputError(
-                "maximize and nan are for tables: a task's errors are lower-is-better, and NaN is the worst of them. "
-                "Leave them out."
+                "maximize and nan are for tables: leave them out (in training lower is better, and NaN is worst)."
             )
-        order = self.members(num_samples)[1]
+        found = self.resolve(num_samples)
         if isinstance(selection, Strategy):
-            selection = selection.settled(graded=self.groups is not None).following(order)
-        return OnCases(selection, self, num_samples)
+            selection = selection.settled(graded=found.grouped).following(found.order)
+        return OnCases(selection, found)
 
     def table(self, errors: npt.ArrayLike) -> tuple[ErrorTable, CaseOrder | None]:
         """A table of errors as selection uses it, (candidates, cases), lower is better; and the order of its cases."""
         array = as_array(errors)
-        if self.nan == "error" and array.dtype.kind == "f" and np.isnan(array.min()):
-            row, column = np.argwhere(np.isnan(array))[0]
-            raise InputError(
-                f"the error of candidate {row} on column {column} is NaN: replace it, or use nan='worst'."
-            )
         if self.maximize:
             array = _negated(array)
-        if self.nan != "missing":
+        if self.nan == "worst":
             array = worst_for_nan(array)
-        members, order = self.members(array.shape[1], lambda: worst_for_nan(array))
-        return worst_for_nan(
-            _means(array[:, np.concatenate(members)], members, self.groups is not None)
-        ), order
+        found = self.resolve(array.shape[1])
+        return worst_for_nan(found.means(array[:, np.concatenate(found.members)], found.members)), found.order
 
-    def members(
-        self, columns: int, errors: Callable[[], ErrorTable] | None = None
-    ) -> tuple[Sequence[Indices], CaseOrder | None]:
-        """The columns of each case, of so many columns in all, and the order that cases come in.
-
-        `errors` gives the table to a rule for the subset; without it the rule isn't applied.
-        """
-        subset: Any = self.subset
-        if callable(subset):
-            subset = subset(errors()) if errors else None
-        taken = np.arange(columns) if subset is None else _taken(subset, columns)
-        if self.groups is None:
-            names: npt.NDArray[Any] = np.arange(columns)
-            every = list(names[:, None])
-            kept = np.isin(names, taken)
-        else:
-            labels = np.asarray(self.groups)
-            nan = labels.dtype.kind == "f" and bool(np.isnan(labels).any())
-            if labels.shape != (columns,) or labels.dtype.kind not in "biufUS" or nan:
-                raise InputError(
-                    f"groups must be a number or name for each of the {columns} columns, got {labels.dtype} of shape "
-                    f"{labels.shape}{' with NaN' if nan else ''}."
-                )
-            names, group = np.unique(labels, return_inverse=True)
-            chosen = taken[np.argsort(group[taken], kind="stable")]
-            sizes = np.bincount(group[taken], minlength=len(names))
-            every = np.split(chosen, np.cumsum(sizes)[:-1])
-            kept = sizes > 0
+    def resolve(self, columns: int) -> ResolvedCases:
+        """The cases of so many columns."""
+        taken = np.arange(columns) if self.subset is None else _taken(self.subset, columns)
+        labels = np.arange(columns) if self.groups is None else np.asarray(self.groups)
+        nan = labels.dtype.kind == "f" and bool(np.isnan(labels).any())
+        if labels.shape != (columns,) or labels.dtype.kind not in "biufUS" or nan:
+            raise InputError(
+                f"groups must be a number or name for each of the {columns} columns, got {labels.dtype} of shape "
+                f"{labels.shape}{' with NaN' if nan else ''}."
+            )
+        names, group = np.unique(labels, return_inverse=True)
+        sizes = np.bincount(group[taken], minlength=len(names))
+        members = np.split(taken[np.argsort(group[taken], kind="stable")], np.cumsum(sizes)[:-1])
         weights = _per_case("weights", self.weights, names, 1.0)
         priority = _per_case("priority", self.priority, names, 0.0)
         if (weights < 0).any():
             raise InputError(f"weights must be of at least 0, got {weights.min():g}.")
-        kept &= weights > 0
-        if not kept.any():
+        kept = np.flatnonzero((sizes > 0) & (weights > 0))
+        if not len(kept):
             raise InputError("no case is left: every one has the weight 0 or is outside the subset.")
-        weights, levels = (
-            weights[kept] / weights.max(),
-            np.unique(priority[kept], return_inverse=True)[1].ravel(),
-        )
+        weights, levels = weights[kept] / weights.max(), np.unique(priority[kept], return_inverse=True)[1].ravel()
         weighted, leveled = weights.min() < weights.max(), levels.any()
         order = CaseOrder(weights=weights if weighted else None, levels=levels if leveled else None)
-        return [every[case] for case in np.flatnonzero(kept)], order if weighted or leveled else None
+        return ResolvedCases(
+            [members[case] for case in kept], order if weighted or leveled else None, self.groups is not None
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedCases:
+    """The columns of each case, and the order that cases come in."""
+
+    members: Sequence[Indices]
+    order: CaseOrder | None
+    grouped: bool
+
+    def means(self, table: ErrorTable, members: Sequence[Indices]) -> ErrorTable:
+        """The mean error of each group of columns, which lie side by side in (candidates, columns); NaN is left out.
+
+        Infinity in a group makes its mean infinite, and so does NaN alone.
+        """
+        if not self.grouped:
+            return table
+        starts = np.cumsum([0, *(len(own) for own in members[:-1])])
+        there = ~np.isnan(table)
+        sums = np.add.reduceat(np.where(there, table, 0.0), starts, axis=1)
+        counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
+        return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.inf), where=counts > 0))
 
 
 @dataclass(frozen=True)
@@ -177,23 +160,17 @@ class OnCases:
     """A strategy on described cases: it sees groups for cases, in an order by weight and priority."""
 
     selection: Selection
-    cases: Cases
-    num_samples: int
+    cases: ResolvedCases
 
     def __str__(self) -> str:
-        return f"{self.selection} on cases of {self.num_samples} samples"
+        return f"{self.selection} on {len(self.cases.members)} cases"
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         """Choose by an order of the described cases in the place of `cases`."""
-        members, order = self.cases.members(self.num_samples, errors.matrix)
-        grouped = self.cases.groups is not None
-        own = (
-            rng.permutation(len(members))
-            if order is None
-            else np.argsort(order.keys(1, len(members), rng)[0])
-        )
-        choice = self.selection(own, _CaseView(errors, members, order, grouped), rng)
-        if not grouped:
+        members, order = self.cases.members, self.cases.order
+        own = rng.permutation(len(members)) if order is None else order.draw(1, len(members), rng)[0]
+        choice = self.selection(own, _CaseView(errors, self.cases), rng)
+        if not self.cases.grouped:
             return replace(choice, deciding=tuple(int(members[case][0]) for case in choice.deciding))
         used = sum(len(members[case]) for case in own[: choice.cases_used].tolist())
         return replace(choice, columns_used=used, deciding=())  # no single sample decides
@@ -202,54 +179,31 @@ class OnCases:
 class _CaseView:
     """CaseErrors of described cases, over the CaseErrors of their columns."""
 
-    def __init__(
-        self, errors: CaseErrors, members: Sequence[Indices], order: CaseOrder | None, grouped: bool
-    ) -> None:
-        self.candidates, self.memory, self.order = errors.candidates, errors.memory, order
-        self._errors, self._members, self._grouped = errors, members, grouped
+    def __init__(self, errors: CaseErrors, cases: ResolvedCases) -> None:
+        self.candidates, self.memory, self.order = errors.candidates, errors.memory, cases.order
+        self._errors, self._cases = errors, cases
 
     def __call__(self, cases: Indices, pool: Indices) -> ErrorTable:
-        chosen = [self._members[case] for case in cases.tolist()]
-        return _means(self._errors(np.concatenate(chosen), pool), chosen, self._grouped)
+        members = [self._cases.members[case] for case in cases.tolist()]
+        return self._cases.means(self._errors(np.concatenate(members), pool), members)
 
     def matrix(self) -> ErrorTable:
-        return self(np.arange(len(self._members)), self.candidates)
-
-
-def _means(table: ErrorTable, members: Sequence[Indices], grouped: bool) -> ErrorTable:
-    """The mean error of each group of columns, which lie side by side; NaN is left out.
-
-    Infinity in a group makes its mean infinite, and so does NaN alone.
-    """
-    if not grouped:
-        return table
-    values = np.asarray(table, dtype=np.float64)
-    starts = np.cumsum([0, *(len(own) for own in members[:-1])])
-    there = ~np.isnan(values)
-    sums = np.add.reduceat(np.where(there, values, 0), starts, axis=1)
-    counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
-    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.inf), where=counts > 0))
+        return self(np.arange(len(self._cases.members)), self.candidates)
 
 
 def as_array(table: Any) -> npt.NDArray[Any]:
-    """A table as a NumPy array of numbers, (candidates, columns) with at least one of each; not copied if it is one.
-
-    A torch tensor may lie on any device, have gradients or half precision.
-    """
-    if type(table).__module__.partition(".")[0] == "torch":
+    """A table as a NumPy array of numbers, (candidates, columns) with at least one of each; not copied if it is one."""
+    if type(table).__module__.partition(".")[0] == "torch":  # on any device, with gradients or half precision
         table = table.detach().cpu()
         table = table.float() if table.is_floating_point() and table.dtype.itemsize < 4 else table
     try:
         array = np.asarray(table)
     except (TypeError, ValueError, RuntimeError) as error:  # rows of several lengths
-        raise InputError(f"an error table must become a NumPy array, and this does not: {error}") from error
-    if array.ndim != 2 or array.size == 0:
+        raise InputError(f"an error table must become a NumPy array, and this doesn't: {error}") from error
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
         raise InputError(
-            f"an error table has the shape (candidates, cases) with at least one of each, got {array.shape}."
-        )
-    if array.dtype.kind not in "biuf":
-        raise InputError(
-            f"an error table holds real numbers, got {array.dtype}. Convert it with `.astype(float)`."
+            "an error table holds real numbers and has the shape (candidates, cases) with at least one of each, got "
+            f"{array.dtype} of shape {array.shape}."
         )
     return array.view(np.uint8) if array.dtype == bool else array
 
@@ -258,31 +212,24 @@ def _negated(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Lower is better where higher was; 1 (solved) and 0 (failed) become 0 and 1."""
     if array.dtype.kind == "u" or (np.isfinite(array).all() and only_zero_and_one(array)):
         return np.asarray(array.max(initial=1) - array)
-    if array.dtype.kind == "i":
-        return np.asarray(-array.astype(np.int64))
-    return np.asarray(-array)
+    return np.asarray(-array.astype(np.int64) if array.dtype.kind == "i" else -array)
 
 
-def _taken(subset: Any, columns: int) -> Indices:
+def _taken(subset: npt.ArrayLike, columns: int) -> Indices:
     """The numbers of the columns in a subset, in order."""
     given = np.asarray(subset)
     if given.dtype == bool and given.shape == (columns,):
-        taken = np.flatnonzero(given)
-    elif given.dtype.kind in "iu" and given.ndim == 1:
-        taken = np.unique(given).astype(np.intp)
-    else:
+        given = np.flatnonzero(given)
+    numbers = given.dtype.kind in "iu" and given.ndim == 1 and len(given) > 0
+    if not (numbers and 0 <= given.min() <= given.max() < columns):
         raise InputError(
-            f"subset must be a mask over the {columns} columns or their numbers, got {given.dtype} of shape {given.shape}."
+            f"subset must be a mask over the {columns} columns, or some of their numbers from 0 to {columns - 1}, got "
+            f"{subset!r:.80}."
         )
-    if not len(taken):
-        raise InputError("no case is left: the subset is empty.")
-    if taken[0] < 0 or taken[-1] >= columns:
-        wrong = taken[0] if taken[0] < 0 else taken[-1]
-        raise InputError(f"subset must number columns from 0 to {columns - 1}, got {wrong}.")
-    return taken
+    return np.unique(given).astype(np.intp)
 
 
-def _per_case(what: str, given: Any, names: npt.NDArray[Any], other: float) -> Floats:
+def _per_case(what: str, given: Numbers, names: npt.NDArray[Any], other: float) -> Floats:
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in names.tolist()]
         if unknown:
@@ -291,6 +238,7 @@ def _per_case(what: str, given: Any, names: npt.NDArray[Any], other: float) -> F
     found = np.full(len(names), other) if given is None else np.asarray(given)
     if found.shape != names.shape or found.dtype.kind not in "biuf" or not np.isfinite(found).all():
         raise InputError(
-            f"{what} must be a finite number for each of the {len(names)} cases, got {found.dtype} of shape {found.shape}."
+            f"{what} must be a finite number for each of the {len(names)} cases, got {found.dtype} of shape "
+            f"{found.shape}."
         )
     return found.astype(np.float64)

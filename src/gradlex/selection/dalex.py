@@ -18,8 +18,18 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gradlex.selection.order import CaseOrder
-from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, pick
+from gradlex.selection.protocol import (
+    CaseErrors,
+    CaseOrder,
+    Choice,
+    ErrorTable,
+    Floats,
+    Indices,
+    Mask,
+    Rng,
+    decided,
+    pick,
+)
 from gradlex.selection.strategy import Strategy
 
 _BLOCK = 1 << 20
@@ -45,42 +55,26 @@ class Dalex(Strategy):
     # Beyond 1e300, draws times sigma would overflow.
     sigma: Annotated[float, Field(ge=0, le=1e300), "a number of at least 0"] = 200.0
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose the least weighted error."""
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
-        if len(pool) == 1:
-            return Choice(index=int(pool[0]), reason="only_candidate")
         table = errors.matrix()
         scores = self.sigma * rng.standard_normal((table.shape[1],))
         best = pool[_lightest(table, scores, np.arange(len(pool)))]
-        return Choice(
-            index=pick(best, rng),
-            reason="best_weighted",
-            cases_used=len(cases),
-            survivors=((len(cases), tuple(best.tolist())),),
-        )
+        return decided(cases, best, pick(best, rng), "best_weighted")
 
-    def parents(
-        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
-    ) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
         """`k` independent parents: one matrix product, then the close ones."""
         values = table.astype(np.float64)
-        finite = bool(np.isfinite(values).all())
-        shifted = values - values.min(axis=0) if finite else values
+        finite = np.where(np.isinf(values), 0.0, values)
+        shifted, hidden = finite - finite.min(axis=0), bool(np.isinf(values).any())
         parents = np.empty(k, dtype=np.intp)
         block = max(1, _BLOCK // max(table.shape))
         for start in range(0, k, block):
-            size = min(block, k - start)
-            scores = self.sigma * rng.standard_normal((size, table.shape[1]))
-            if finite:
-                near = _near(_softmax(scores) @ shifted.T, table.shape[1])  # (parents, candidates)
-            else:
-                near = np.ones((size, len(table)), dtype=bool)
-            for parent in range(size):
-                pool = np.flatnonzero(near[parent])
-                if len(pool) > 1:
-                    pool = _lightest(values, scores[parent], pool)
-                parents[start + parent] = pool[0] if len(pool) == 1 else pick(pool, rng)
+            scores = self.sigma * rng.standard_normal((min(block, k - start), table.shape[1]))
+            near = _near(_softmax(scores) @ shifted.T, table.shape[1]) | hidden  # (parents, candidates)
+            for parent, own in enumerate(near):
+                pool = np.flatnonzero(own)
+                parents[start + parent] = pick(_lightest(values, scores[parent], pool), rng)
         return parents
 
 

@@ -13,31 +13,31 @@ An error that is not finite has no part in the deviation and is never within eps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from gradlex._checks import NonNegative
 from gradlex.errors import InputError
 from gradlex.selection.chances import filter_probabilities, lexicase_probabilities
-from gradlex.selection.order import CaseOrder
 from gradlex.selection.parents import lexicase_parents
 from gradlex.selection.protocol import (
     CaseErrors,
+    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
     Indices,
     Mask,
+    Rng,
     Trail,
     pick,
     slices,
 )
 from gradlex.selection.strategy import Strategy
 
-_EachCase: TypeAlias = Annotated[tuple[NonNegative, ...], "one such number for each case"]
+_EachCase = Annotated[tuple[NonNegative, ...], "one such number for each case"]
 _DRAWS = 64
 """Cases drawn with replacement for many parents at once, before only cases are drawn that change a pool."""
 _BLOCK = 1 << 20
@@ -59,9 +59,6 @@ class EpsilonLexicase(Strategy):
         >>> choice = EpsilonLexicase(epsilon=0.05)(np.array([0, 1]), errors, np.random.default_rng(0))
         >>> choice.survivors  # 0.12 is as good as 0.10, so the second case decides
         ((1, (0, 1)), (2, (1,)))
-        >>> choice = EpsilonLexicase(epsilon=[0.01, 0.5])(np.array([0, 1]), errors, np.random.default_rng(0))
-        >>> choice.survivors
-        ((1, (0,)),)
     """
 
     name: ClassVar[str] = "epsilon-lexicase"
@@ -71,39 +68,15 @@ class EpsilonLexicase(Strategy):
     mode: Literal["static", "semi-dynamic", "dynamic"] = "semi-dynamic"
 
     def __post_init__(self) -> None:
-        if isinstance(self.epsilon, Sequence | np.ndarray) and not isinstance(self.epsilon, str):
+        if isinstance(self.epsilon, list | np.ndarray):
             object.__setattr__(self, "epsilon", tuple(np.asarray(self.epsilon).tolist()))
         super().__post_init__()
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose one candidate by the order of `cases`."""
-        return self._choose(cases, errors, rng, self._given(len(cases)), 32)
-
-    def _given(self, cases: int) -> Floats | None:
-        """The given epsilon of each case."""
-        if isinstance(self.epsilon, tuple) and len(self.epsilon) != cases:
-            raise InputError(
-                f"epsilon must be one number, or one for each of {cases} cases, got {len(self.epsilon)}."
-            )
-        return (
-            None
-            if self.epsilon is None
-            else np.broadcast_to(np.asarray(self.epsilon, dtype=np.float64), cases)
-        )
-
-    def _choose(
-        self,
-        cases: Indices,
-        errors: CaseErrors,
-        rng: np.random.Generator,
-        given: Floats | None,
-        first_slice: int,
-    ) -> Choice:
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
+        given = self._given(len(cases))
         everyone = pool = errors.candidates
         trail = Trail()
-        if len(pool) == 1:
-            return trail.choose(int(pool[0]), "only_candidate")
-        for part in slices(cases, first_slice):
+        for part in slices(cases):
             epsilons = None if given is None else given[part]
             if self.mode == "static":
                 table = _failing(errors(part, everyone), epsilons)[np.isin(everyone, pool)]
@@ -115,17 +88,12 @@ class EpsilonLexicase(Strategy):
                 table, epsilons = whole[np.isin(everyone, pool)], _median_absolute_deviation(whole)
             start = trail.used
             alive = np.ones(len(pool), dtype=bool)
-            # With a given epsilon, a case that doesn't split a pool doesn't split a part of it either.
-            columns = (
-                np.arange(len(part))
-                if epsilons is None
-                else np.flatnonzero((table > table.min(axis=0) + epsilons).any(axis=0))
-            )
+            columns = np.arange(len(part))
+            if epsilons is not None:  # a case that doesn't split a pool doesn't split a part of it either
+                columns = np.flatnonzero((table > table.min(axis=0) + epsilons).any(axis=0))
             for column in columns:
                 values = table[alive, column]
-                within = (
-                    _median_absolute_deviation(values[:, None])[0] if epsilons is None else epsilons[column]
-                )
+                within = _median_absolute_deviation(values[:, None])[0] if epsilons is None else epsilons[column]
                 passing = values <= values.min() + within
                 if passing.all():
                     continue
@@ -138,12 +106,15 @@ class EpsilonLexicase(Strategy):
             trail.used = start + len(part)
         return trail.choose(pick(pool, rng), "exhausted")
 
-    def parents(
-        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
-    ) -> Indices | None:
+    def _given(self, cases: int) -> Floats | None:
+        """The given epsilon of each case."""
+        if isinstance(self.epsilon, tuple) and len(self.epsilon) != cases:
+            raise InputError(f"epsilon must be one number, or one for each of {cases} cases, got {len(self.epsilon)}.")
+        return None if self.epsilon is None else np.broadcast_to(np.asarray(self.epsilon, dtype=np.float64), cases)
+
+    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
         """`k` independent parents, each by its own order of the cases."""
-        population, cases = table.shape
-        given = self._given(cases)
+        given = self._given(table.shape[1])
         if self.mode == "static":
             return lexicase_parents(_failing(table, given), k, rng, ends=False, depth=None, order=order)
         if order is not None or (self.mode == "dynamic" and given is None):
@@ -151,11 +122,12 @@ class EpsilonLexicase(Strategy):
         values = table.astype(np.float64)
         within = _median_absolute_deviation(values) if given is None else given
         parents = np.empty(k, dtype=np.intp)
-        block = max(64, _BLOCK // population)
+        block = max(64, _BLOCK // len(values))
         for start in range(0, k, block):
-            pools = _filtered(values, within, len(parents[start : start + block]), rng)
+            some = parents[start : start + block]  # a view
+            pools = _filtered(values, within, len(some), rng)
             nth = rng.integers(pools.sum(axis=1))
-            parents[start : start + block] = (pools.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
+            some[:] = (pools.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
         return parents
 
     def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
@@ -168,8 +140,8 @@ class EpsilonLexicase(Strategy):
         values = table.astype(np.float64)
         within = _median_absolute_deviation(values) if given is None else given
 
-        def near(errors: ErrorTable, which: Indices) -> Mask:
-            return np.asarray(errors <= errors.min(axis=0) + within[which])
+        def near(errors: ErrorTable, cases: Indices) -> Mask:
+            return np.asarray(errors <= errors.min(axis=0) + within[cases])
 
         return filter_probabilities(near, values, marks=within, order=order)
 

@@ -12,7 +12,6 @@ no case is solved at all; all distances are then 0, and the sample is a random o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,20 +21,13 @@ import numpy.typing as npt
 from gradlex._checks import Count
 from gradlex.selection.downsampled_lexicase import sample_size
 from gradlex.selection.lexicase import Lexicase
-from gradlex.selection.order import CaseOrder
-from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, pick
+from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, pick
 from gradlex.selection.strategy import Share
 
 
 @dataclass(frozen=True, kw_only=True)
 class InformedLexicase(Lexicase):
-    """Lexicase on a farthest-first sample of a `share` of the cases.
-
-    Args:
-        on_all_fail: As for `Lexicase`.
-        depth: As for `Lexicase`.
-        share: How much of the cases is in the sample.
-        refresh: After how many generations every candidate is evaluated on every case again.
+    """Lexicase on a farthest-first sample of a `share` of the cases; all are evaluated each `refresh` generations.
 
     Examples:
         >>> import numpy as np
@@ -52,23 +44,24 @@ class InformedLexicase(Lexicase):
     share: Share = 0.1
     refresh: Count = 10
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose one candidate by a sample of the cases."""
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
+        """Choose one candidate by a sample of the cases; what is remembered grows older by a generation."""
+        choice = super().__call__(cases, errors, rng)
+        if not choice.memory:
+            return choice
+        age = choice.memory["age"].astype(np.int64) + 1
+        return replace(choice, memory={"solved": choice.memory["solved"], "age": age})
+
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         memory = errors.memory
-        if len(errors.candidates) == 1:
-            older = _older(memory) if memory else {}
-            return Choice(index=int(errors.candidates[0]), reason="only_candidate", memory=older)
         if not memory or int(memory["age"][0]) >= self.refresh:
             memory = {"solved": _solve_vectors(errors.matrix()), "age": np.array([0])}
         solved = memory["solved"].astype(np.uint8, copy=False)
         sample = _farthest_first(solved, sample_size(self.share, len(cases)), rng)
         # The order of the cases had no part in the sample, so as the sample's order it is random.
-        choice = super().__call__(cases[np.isin(cases, sample)], errors, rng)
-        return replace(choice, memory=_older(memory))
+        return replace(super()._choose(cases[np.isin(cases, sample)], errors, rng), memory=memory)
 
-    def parents(
-        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
-    ) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
         """`k` parents on one informed sample, as in a generation that has just refreshed its distances."""
         sample = _farthest_first(_solve_vectors(table), sample_size(self.share, table.shape[1]), rng)
         return super().parents(table[:, sample], k, rng)
@@ -78,17 +71,12 @@ class InformedLexicase(Lexicase):
         return None
 
 
-def _older(memory: Mapping[str, npt.NDArray[np.generic]]) -> Mapping[str, npt.NDArray[np.generic]]:
-    """The memory as the next generation finds it: one generation older."""
-    return {"solved": memory["solved"], "age": memory["age"].astype(np.int64) + 1}
-
-
 def _solve_vectors(table: ErrorTable) -> npt.NDArray[np.uint8]:
     """Which candidates solve each case: (cases, bytes), a bit a candidate."""
     return np.packbits((table == 0).T, axis=1)
 
 
-def _farthest_first(solved: npt.NDArray[np.uint8], size: int, rng: np.random.Generator) -> Indices:
+def _farthest_first(solved: npt.NDArray[np.uint8], size: int, rng: Rng) -> Indices:
     """`size` cases by farthest-first traversal of their solve vectors, (cases, bytes).
 
     Cases with the same vector are at distance 0 of each other, so each vector is taken once before any is taken again;
@@ -104,6 +92,4 @@ def _farthest_first(solved: npt.NDArray[np.uint8], size: int, rng: np.random.Gen
         sample.append(pick(np.flatnonzero((nearest == nearest.max())[kind]), rng))
         nearest = np.minimum(nearest, (bits != bits[kind[sample[-1]]]).sum(axis=1))
     rest = np.setdiff1d(np.arange(len(solved)), sample)
-    return np.concatenate(
-        [np.array(sample, dtype=np.intp), rng.choice(rest, size - len(sample), replace=False)]
-    )
+    return np.concatenate([np.array(sample, dtype=np.intp), rng.choice(rest, size - len(sample), replace=False)])

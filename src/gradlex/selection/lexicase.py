@@ -8,25 +8,27 @@ random; under the classic rule they all survive it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from gradlex._checks import Count
 from gradlex.errors import InputError
 from gradlex.selection.chances import lexicase_probabilities
-from gradlex.selection.order import CaseOrder
 from gradlex.selection.parents import lexicase_parents
 from gradlex.selection.protocol import (
     CaseErrors,
+    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
     Indices,
+    Rng,
     Trail,
     pick,
     slices,
 )
-from gradlex.selection.strategy import Depth, OnAllFail, Strategy
+from gradlex.selection.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class Lexicase(Strategy):
     Args:
         on_all_fail: What happens at a case that every remaining candidate fails: "random" picks one of them, "survive"
             goes on with all of them. Any error above 0 is a failure, so with graded errors, such as a loss, "random"
-            would soon end in a random choice. None is "random", but "survive" on a table with graded errors.
+            would soon end in a random choice. None is "random", but "survive" where errors are known to be graded.
         depth: How many cases are looked at, at most (None: no limit); then one of the remaining is picked at random.
 
     Examples:
@@ -48,22 +50,17 @@ class Lexicase(Strategy):
         (0, 'sole_survivor', 2)
         >>> choice.survivors  # after how many cases which candidates were left
         ((1, (0, 1)), (2, (0,)))
-        >>> str(Lexicase(on_all_fail="survive"))
-        'lexicase(on_all_fail=survive)'
     """
 
     name: ClassVar[str] = "lexicase"
     follows_order: ClassVar[bool] = True
 
-    on_all_fail: OnAllFail = None
-    depth: Depth = None
+    on_all_fail: Literal["random", "survive"] | None = None
+    depth: Count | None = None
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose one candidate by the order of `cases`."""
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
         trail = Trail()
-        if len(pool) == 1:
-            return trail.choose(int(pool[0]), "only_candidate")
         for part in slices(cases[: self.depth]):
             table = errors(part, pool)  # (pool, cases)
             best = table.min(axis=0)
@@ -73,7 +70,7 @@ class Lexicase(Strategy):
             for column in np.flatnonzero((table > best).any(axis=0) | (best > 0)):
                 values = table[alive, column]
                 lowest = values.min()
-                if lowest > 0 and self.on_all_fail != "survive":
+                if lowest > 0 and self._ends:
                     trail.used = start + int(column) + 1
                     trail.decide(part[column])
                     return trail.choose(pick(pool[alive], rng), "all_failed")
@@ -88,24 +85,24 @@ class Lexicase(Strategy):
             trail.used = start + len(part)
         return trail.choose(pick(pool, rng), "exhausted")
 
+    @property
+    def _ends(self) -> bool:
+        """Whether a case that all fail ends the selection."""
+        return self.on_all_fail != "survive"
+
     def settled(self, *, graded: bool) -> Lexicase:
-        """The all-fail rule that holds for these errors, in draws and chances alike."""
+        """The all-fail rule that these errors need, in draws and chances alike."""
         if graded and self.on_all_fail == "random":
             raise InputError(
-                "on_all_fail='random' needs 0 (solved) and 1 (failed) as errors, and these are graded: use 'survive', the "
-                "classic rule."
+                f"selection '{self}' needs 0 (solved) and 1 (failed) as errors, and these are graded: leave "
+                "on_all_fail out, or use 'survive', the classic rule."
             )
         return replace(self, on_all_fail="survive") if graded else self
 
-    def parents(
-        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
-    ) -> Indices | None:
-        """`k` independent parents, each by its own order of the cases."""
-        return lexicase_parents(
-            table, k, rng, ends=self.on_all_fail != "survive", depth=self.depth, order=order
-        )
+    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+        """`k` parents, each by its own order of the cases."""
+        return lexicase_parents(table, k, rng, ends=self._ends, depth=self.depth, order=order)
 
     def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
         """The exact chances over all orders of the cases."""
-        ends = self.on_all_fail != "survive"
-        return lexicase_probabilities(table, ends=ends, depth=self.depth, order=order)
+        return lexicase_probabilities(table, ends=self._ends, depth=self.depth, order=order)

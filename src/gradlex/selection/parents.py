@@ -1,10 +1,10 @@
 """Many parents by lexicase selection from one error table: all of them at once, a case at a time.
 
-Each parent has its own uniform case order; the answer is distributed exactly as by `Lexicase` on it. Three facts make it
-quick. A case that was used never changes the pool again, so cases may be drawn with replacement: repeats do nothing, and
-the order of first occurrences is a uniform permutation. The best candidates of the whole population on a case are found
-once for all parents; only a pool that holds none of them takes a look at its members' errors. And where few share the
-best error, they are among the few places that are no worse than the best of a sample of the candidates.
+Each parent has its own order of the cases; the answer is distributed exactly as by `Lexicase` on it. Three facts make
+it quick. A case that was used never changes the pool again, so cases may be drawn with replacement: repeats do nothing,
+and the order of first occurrences is that of a permutation. The best of the whole population on a case are found once
+for all parents; only a pool that holds none of them takes a look at its members' errors. And where few share the best
+error, they are among the few errors that are no worse than the best of a sample of the candidates.
 """
 
 from __future__ import annotations
@@ -14,74 +14,80 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gradlex.selection.order import CaseOrder
-from gradlex.selection.protocol import ErrorTable, Indices, Mask, worst_for_nan
+from gradlex.selection.protocol import CaseOrder, ErrorTable, Indices, Mask, Rng, worst_for_nan
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-"""(pools, words): the bytes of a pool, bit i of byte b for candidate 8 b + i."""
+"""(pools, words): in a pool's bytes, bit i of byte b is candidate 8 b + i."""
 
 _SAMPLE = 64
+"""How many candidates are looked at for a first guess of the best errors, about."""
 _LEAST_DRAWS = 16
-"""Cases drawn with replacement before a whole permutation is: an eighth of those that can matter, but at least these."""
+"""Cases drawn with replacement before a whole permutation is: an eighth of all that can matter, but at least these."""
 _BLOCK = 1 << 23
 """How many (parent, candidate) or (parent, case) pairs are held at once, at most."""
-_PART = 1 << 21
+_PART = 1 << 20
 """How many bytes of the table are compared at a time, so that they stay in the cache."""
 
 
 def lexicase_parents(
-    table: ErrorTable,
-    k: int,
-    rng: np.random.Generator,
-    *,
-    ends: bool,
-    depth: int | None,
-    order: CaseOrder | None,
+    table: ErrorTable, k: int, rng: Rng, *, ends: bool, depth: int | None, order: CaseOrder | None
 ) -> Indices:
     """`k` independent parents from a (candidates, cases) table; a pool that fails a case `ends`, or survives whole.
 
     NaN and negative infinity count as the worst.
     """
     filters = _Filters(table, ends=ends)
-    parents = np.empty(k, dtype=np.intp)
+    if not len(filters.telling):
+        return rng.integers(len(table), size=k)
     block = max(64, _BLOCK // max(table.shape))
-    for start in range(0, k, block):
-        pools = _Pools(filters, min(block, k - start))
-        if depth is None and (order is None or order.levels is None):
-            draws = max(_LEAST_DRAWS, len(filters.telling) // 8)
-            sums = (
-                None if order is None or order.weights is None else np.cumsum(order.weights[filters.telling])
-            )
-            while len(pools.active) and draws:
-                pools.advance(_drawn(filters.telling, sums, len(pools.active), rng))
-                draws -= 1
-        if len(pools.active):
-            pools.follow(_orders(filters, len(pools.active), rng, order)[:, :depth])
-        parents[start : start + block] = pools.pick(rng)
-    return parents
+    sizes = [min(block, k - start) for start in range(0, k, block)]
+    return np.concatenate([_select(filters, size, rng, depth, order) for size in sizes])
 
 
-def _drawn(
-    cases: Indices, sums: npt.NDArray[np.float64] | None, count: int, rng: np.random.Generator
-) -> Indices:
-    """A case for each of so many parents, with replacement; by the running `sums` of the weights, if given."""
-    if sums is None:
-        return np.asarray(cases.take(rng.integers(len(cases), size=count)))
-    places = np.searchsorted(sums, rng.random(count) * sums[-1], side="right")
-    return np.asarray(cases.take(np.minimum(places, len(cases) - 1)))
+def _select(filters: _Filters, k: int, rng: Rng, depth: int | None, order: CaseOrder | None) -> Indices:
+    pools: Words | None = None  # everyone
+    ended, active = np.empty((k, len(filters.everyone)), dtype=np.uint64), np.arange(k)
 
+    def advance(cases: Indices) -> None:
+        nonlocal pools, active
+        pools, done = filters.filter(pools, cases)
+        if done.any():
+            ended[active[done]] = pools[done]
+            pools, active = pools[~done], active[~done]
 
-def _orders(
-    filters: _Filters, count: int, rng: np.random.Generator, order: CaseOrder | None
-) -> npt.NDArray[np.integer]:
-    """Whole orders, (count, cases)."""
-    cases = filters.table.shape[1]
-    if order is not None:
-        return np.argsort(order.keys(count, cases, rng), axis=1)
-    orders = np.empty((count, cases), dtype=np.int32)
-    for each in orders:
-        each[:] = rng.permutation(cases)  # quicker than `permuted`
-    return orders
+    telling = filters.telling
+    if depth is None and (order is None or order.levels is None):
+        sums = None if order is None or order.weights is None else np.cumsum(order.weights[telling])
+        for _ in range(max(_LEAST_DRAWS, len(telling) // 8)):
+            if sums is None:
+                places = rng.integers(len(telling), size=len(active))
+            else:
+                places = np.searchsorted(sums, rng.random(len(active)) * sums[-1], side="right")
+            advance(telling.take(places, mode="clip"))
+            if not len(active):
+                break
+    if len(active):
+        cases, row = filters.table.shape[1], np.cumsum(np.isin(np.arange(k), active)) - 1
+        orders = np.empty((len(active), cases if depth is None else min(depth, cases)), dtype=np.int32)
+        if order is not None:
+            orders[:] = order.draw(len(active), cases, rng)[:, :depth]
+        else:
+            for each in orders:
+                each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
+        for step in range(orders.shape[1]):
+            advance(orders[row[active], step].astype(np.intp))
+            if not len(active):
+                break
+        if pools is not None:
+            ended[active] = pools
+
+    owner, candidate = _members(ended)
+    sizes = np.bincount(owner)
+    rank = np.zeros(k, dtype=np.intp)
+    several = sizes > 1
+    if several.any():
+        rank[several] = rng.integers(sizes[several])
+    return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
 
 
 class _Filters:
@@ -90,27 +96,31 @@ class _Filters:
     def __init__(self, table: ErrorTable, *, ends: bool) -> None:
         self.table, self.ends = table, ends
         population, cases = table.shape
-        self.everyone = _packed(np.arange(-(-population // 64) * 64)[None] < population)[0]
+        everyone = np.arange(-(-population // 64) * 64) < population
+        self.everyone = np.packbits(everyone, bitorder="little").view(np.uint64)
         """The pool of all candidates, (words,)."""
-        sample = worst_for_nan(table[:: max(1, population // _SAMPLE)])
-        self._guess = np.zeros(cases, dtype=table.dtype) if ends else sample.min(axis=0)
+        sample = table[:: max(1, population // _SAMPLE)]
+        guess = sample.min(axis=0)
+        if not np.isfinite(guess).all():
+            self.table = table = worst_for_nan(table)
+            sample = table[:: max(1, population // _SAMPLE)]
+            guess = sample.min(axis=0)
+        self._guess = np.zeros_like(guess) if ends else guess
         """No candidate that is worse can be best."""
         self.bits: Words | None = None
         """(cases, words): the best on each case; None where few share the best error."""
         self.telling = np.arange(cases)
         """The cases that can matter."""
-        if not ends and np.count_nonzero(sample == self._guess) <= sample.size // 8:
-            if table.dtype.kind == "f" and not np.isfinite(self._guess).all():
-                self.table = worst_for_nan(table)
-            self._low = self.table <= self._guess
+        if not ends and population > 1 and np.count_nonzero(sample[:8] == guess) <= cases:
             return
-        self.bits, self.two_levels = _compared(table, self._guess, sample.max(axis=0))
+        highest = sample.max(axis=0)
+        other = np.where(highest > guess, highest, highest.max())
+        self.bits, self.two_levels = _compared(table, self._guess, other)
+        """Whether no case has more than two errors: a pool without its best then all fail it."""
         if not (ends or self.two_levels):
             self.table = worst_for_nan(table)
             lowest = self.table.min(axis=0)
-            wrong = np.arange(cases) if self.table is not table else np.flatnonzero(lowest != self._guess)
-            if len(wrong):
-                self.bits[wrong] = _compared(self.table[:, wrong], lowest[wrong], lowest[wrong])[0]
+            self.bits = _compared(self.table, lowest, lowest)[0]
         tells = self.bits[:, 0] != self.everyone[0]
         tells |= (self.bits != self.everyone).any(axis=1) if not tells.all() else False
         self.telling = np.flatnonzero(tells)
@@ -118,99 +128,67 @@ class _Filters:
     def filter(self, pools: Words | None, cases: Indices) -> tuple[Words, Mask]:
         """Each pool (None: everyone) after its case, and whether it is done: one candidate, or all failed."""
         if self.bits is None:
-            left = self._first(cases) if pools is None else self._looked_up(pools, cases)
-            return left, _alone(left)
+            if pools is None:
+                return self._first(cases)
+            left = self._looked_up(pools, cases)
+            return left, _alone(left)[0]
         left = self.bits.take(cases, axis=0)
         if pools is not None:
             left &= pools
-        missed = np.flatnonzero(~left.any(axis=1))
+        done, empty = _alone(left)
+        missed = np.flatnonzero(empty)
         if len(missed):
             held = pools[missed] if pools is not None else np.tile(self.everyone, (len(missed), 1))
-            left[missed] = held if self.ends or self.two_levels else self._looked_up(held, cases[missed])
-        done = _alone(left)
-        if self.ends:
-            done[missed] = True
+            if self.ends or self.two_levels:
+                left[missed], done[missed] = held, self.ends
+            else:
+                left[missed] = self._looked_up(held, cases[missed])
+                done[missed] = _alone(left[missed])[0]
         return left, done
 
-    def _first(self, cases: Indices) -> Words:
-        """The best of the population on each case, where few are."""
-        different, number = np.unique(cases, return_inverse=True)
-        candidate, column = np.divmod(np.flatnonzero(self._low.take(different, axis=1)), len(different))
+    def _first(self, cases: Indices) -> tuple[Words, Mask]:
+        """The best of the population on each case, where few are, and whether there is one."""
+        population, columns = self.table.shape
+        drawn = np.bincount(cases, minlength=columns) > 0
+        different, number = np.flatnonzero(drawn), (np.cumsum(drawn) - 1)[cases]
+        if len(different) > columns // 2:
+            different, number = np.arange(columns), cases
+            low = self.table <= self._guess
+        else:
+            guess = self._guess[different]
+            low = np.empty((population, len(different)), dtype=bool)
+            part = np.empty((max(1, _PART // guess.nbytes), len(different)), dtype=guess.dtype)
+            for start in range(0, population, len(part)):
+                some = part[: population - start]
+                np.take(self.table[start : start + len(part)], different, axis=1, out=some, mode="clip")
+                np.less_equal(some, guess, out=low[start : start + len(part)])
+        candidate, column = np.divmod(np.flatnonzero(low), len(different))
         errors = _worst(self.table[candidate, different[column]])
         lowest = np.full(len(different), np.inf)
         np.minimum.at(lowest, column, errors)
-        kept = errors == lowest[column]
-        best = np.zeros((len(different), -(-len(self.table) // 64) * 64), dtype=bool)
-        best[column[kept], candidate[kept]] = True
-        return np.asarray(_packed(best)[number])
+        best = errors == lowest[column]
+        pools = self._pools(column[best], candidate[best], len(different))
+        return pools[number], (np.bincount(column[best]) == 1)[number]
 
     def _looked_up(self, pools: Words, cases: Indices) -> Words:
         """The best of each pool on its case, from the errors themselves."""
-        members = _unpacked(pools)
-        place = np.flatnonzero(members)
-        owner, candidate = np.divmod(place, members.shape[1])
+        owner, candidate = _members(pools)
         errors = _worst(self.table[candidate, cases[owner]])
         lowest = np.minimum.reduceat(errors, np.flatnonzero(np.diff(owner, prepend=-1)))
-        members.reshape(-1)[place[errors > lowest[owner]]] = False
-        return _packed(members)
+        best = errors == lowest[owner]
+        return self._pools(owner[best], candidate[best], len(pools))
 
-    def alike(self, pools: Words) -> Mask:
-        """Whether no case separates the members of a pool."""
-        different, number = np.unique(pools, axis=0, return_inverse=True)
-        rows = (self.table[np.flatnonzero(members)] for members in _unpacked(different))
-        same = [bool((row == row[0] if not self.ends else (row == 0) == (row[0] == 0)).all()) for row in rows]
-        return np.array(same)[number.ravel()]
-
-
-class _Pools:
-    """The pools of many parents, each filtered by its own cases."""
-
-    def __init__(self, filters: _Filters, count: int) -> None:
-        self._filters = filters
-        self._pools: Words | None = None
-        self._ended = np.tile(filters.everyone, (count, 1))
-        done = len(filters.table) == 1 or not len(filters.telling)
-        self.active = np.arange(0 if done else count)
-        """The parents whose selection goes on."""
-
-    def advance(self, cases: Indices) -> None:
-        """Filter the pool of each active parent by its case."""
-        self._pools, done = self._filters.filter(self._pools, cases)
-        self._end(done)
-
-    def follow(self, orders: npt.NDArray[np.integer]) -> None:
-        """Filter the pool of each active parent by its row of `orders`, (active, cases), to the end."""
-        row = np.zeros(len(self._ended), dtype=np.intp)
-        row[self.active] = np.arange(len(self.active))
-        for step in range(orders.shape[1]):
-            if not len(self.active):
-                return
-            self.advance(orders[row[self.active], step].astype(np.intp))
-            if step >= 31 and (step + 1).bit_count() == 1 and self._pools is not None and len(self.active):
-                self._end(self._filters.alike(self._pools))
-        if self._pools is not None:
-            self._end(np.ones(len(self.active), dtype=bool))
-
-    def _end(self, done: Mask) -> None:
-        assert self._pools is not None
-        if done.any():
-            self._ended[self.active[done]] = self._pools[done]
-            self._pools, self.active = self._pools[~done], self.active[~done]
-
-    def pick(self, rng: np.random.Generator) -> Indices:
-        """A candidate of each pool, uniformly."""
-        place = np.flatnonzero(_unpacked(self._ended))
-        owner, candidate = np.divmod(place, 64 * self._ended.shape[1])
-        sizes = np.bincount(owner)
-        rank = np.zeros(len(sizes), dtype=np.intp)
-        several = sizes > 1
-        if several.any():
-            rank[several] = rng.integers(sizes[several])
-        return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
+    def _pools(self, owner: Indices, candidate: Indices, count: int) -> Words:
+        """So many pools from the lists of their members."""
+        pools = np.zeros((count, len(self.everyone)), dtype=np.uint64)
+        octets = pools.view(np.uint8)
+        bits = np.left_shift(1, candidate & 7).astype(np.uint8)
+        np.bitwise_or.at(octets.reshape(-1), owner * octets.shape[1] + (candidate >> 3), bits)
+        return pools
 
 
 def _compared(table: ErrorTable, best: ErrorTable, other: ErrorTable) -> tuple[Words, bool]:
-    """Which candidates have the `best` error of each case, (cases, words); and whether the rest all have the `other`."""
+    """Which candidates have the `best` error of each case, (cases, words); whether all the rest have the `other`."""
     population, cases = table.shape
     octets = np.zeros((-(-population // 64) * 8, cases), dtype=np.uint8)
     step = max(1, _PART // (8 * cases * table.itemsize)) * 8
@@ -235,22 +213,23 @@ def _compared(table: ErrorTable, best: ErrorTable, other: ErrorTable) -> tuple[W
     return np.ascontiguousarray(octets.T).view(np.uint64), two_levels
 
 
-def _packed(members: npt.NDArray[np.generic]) -> Words:
-    """(pools, candidates) as words; the number of candidates is a multiple of 64."""
-    return np.packbits(members, axis=1, bitorder="little").view(np.uint64)
+def _members(pools: Words) -> tuple[Indices, Indices]:
+    """The members of all pools, pool by pool in rising order: whose they are, and which candidates."""
+    word = np.flatnonzero(pools)
+    octets = pools.reshape(-1)[word].view(np.uint8)
+    place = np.flatnonzero(np.unpackbits(octets, bitorder="little").view(np.bool_))
+    owner, word = np.divmod(word[place >> 6], pools.shape[1])
+    return owner, 64 * word + (place & 63)
 
 
-def _unpacked(pools: Words) -> npt.NDArray[np.bool_]:
-    return np.unpackbits(pools.view(np.uint8), axis=1, bitorder="little").view(np.bool_)
-
-
-def _alone(pools: Words) -> Mask:
-    """Whether each pool has one member."""
-    alone = np.count_nonzero(pools, axis=1) == 1
+def _alone(pools: Words) -> tuple[Mask, Mask]:
+    """Whether each pool has one member, and whether it has none."""
+    filled = np.count_nonzero(pools, axis=1)
+    alone = filled == 1
     few = np.flatnonzero(alone)
     word = pools[few].max(axis=1)
     alone[few] = (word & (word - np.uint64(1))) == 0
-    return np.asarray(alone)
+    return alone, filled == 0
 
 
 def _worst(errors: ErrorTable) -> ErrorTable:

@@ -14,8 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from gradlex._checks import NonNegative
-from gradlex.selection.order import CaseOrder
-from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask
+from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided
 from gradlex.selection.strategy import Strategy
 
 
@@ -38,18 +37,10 @@ class Plexicase(Strategy):
 
     alpha: NonNegative = 1.0
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose one candidate by the published probabilities."""
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
-        if len(pool) == 1:
-            return Choice(index=int(pool[0]), reason="only_candidate")
         chances = self.probabilities(errors.matrix())
-        return Choice(
-            index=int(rng.choice(pool, p=chances)),
-            reason="drawn",
-            cases_used=len(cases),
-            survivors=((len(cases), tuple(pool[chances > 0].tolist())),),
-        )
+        return decided(cases, pool[chances > 0], int(rng.choice(pool, p=chances)), "drawn")
 
     def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats:
         """The published probabilities."""

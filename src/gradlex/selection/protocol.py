@@ -20,6 +20,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
+Rng: TypeAlias = np.random.Generator
+
+
 class CaseErrors(Protocol):
     """The errors of one generation's candidates, evaluated only when a strategy asks for them.
 
@@ -97,17 +100,13 @@ class Selection(Protocol):
 
     Examples:
         >>> import numpy as np
-        >>> from gradlex.selection import Selection, TableErrors, make_selection
-        >>> def winners(select: Selection, table):
-        ...     rng = np.random.default_rng(0)
-        ...     return {select(rng.permutation(3), TableErrors(table), rng).index for _ in range(50)}
-        >>> winners(make_selection("lexicase"), [[0, 0, 1], [1, 1, 0]])
-        {0, 1}
-        >>> winners(make_selection("tournament"), [[0, 0, 1], [1, 1, 0]])
-        {0}
+        >>> from gradlex.selection import Lexicase, Selection, TableErrors
+        >>> select: Selection = Lexicase()
+        >>> select(np.array([2, 0, 1]), TableErrors([[0, 0, 1], [1, 1, 0]]), np.random.default_rng(0)).index
+        1
     """
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         """Choose one of `errors.candidates`, looking at `cases` in their order."""
         ...
 
@@ -141,6 +140,27 @@ class Trail:
         )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CaseOrder:
+    """How soon each case comes: in proportion to its weight among the remaining cases, lower levels first."""
+
+    weights: Floats | None
+    """(cases,), above 0, at most 1; None where all are alike."""
+    levels: Indices | None
+    """(cases,): the lowest come first; None where all are alike."""
+
+    def draw(self, count: int, cases: int, rng: Rng) -> Indices:
+        """So many orders of the cases, (count, cases).
+
+        The first of several exponential times with the weights as rates is each in proportion to its weight, and so is
+        the first of the remaining ones (Efraimidis & Spirakis 2006); mapped to [0, 1) they sort within their level.
+        """
+        times = rng.exponential(size=(count, cases))
+        if self.weights is not None:
+            times /= self.weights
+        return np.argsort(times if self.levels is None else self.levels - np.exp(-times), axis=1)
+
+
 def worst_for_nan(array: npt.NDArray[Any]) -> ErrorTable:
     """The table with NaN and negative infinity turned into infinity, copied only where that is needed."""
     if array.dtype.kind != "f":
@@ -160,7 +180,12 @@ def only_zero_and_one(table: ErrorTable) -> bool:
     return True
 
 
-def pick(pool: Indices, rng: np.random.Generator) -> int:
+def decided(cases: Indices, left: Indices, index: int, reason: str) -> Choice:
+    """The Choice of a strategy that looks at all cases at once, which left these candidates."""
+    return Choice(index=index, reason=reason, cases_used=len(cases), survivors=((len(cases), tuple(left.tolist())),))
+
+
+def pick(pool: Indices, rng: Rng) -> int:
     """One of the pool, uniformly."""
     return int(pool[rng.integers(len(pool))])
 

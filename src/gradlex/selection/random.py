@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradlex.selection.order import CaseOrder
-from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, pick
+from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, pick
 from gradlex.selection.strategy import Strategy
 
 
@@ -26,11 +25,8 @@ class Random(Strategy):
 
     name: ClassVar[str] = "random"
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
-        """Choose one candidate."""
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
-        if len(pool) == 1:
-            return Choice(index=int(pool[0]), reason="only_candidate")
         return Choice(index=pick(pool, rng), reason="random")
 
     def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:

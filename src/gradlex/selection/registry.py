@@ -2,114 +2,63 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from gradlex._text import bind, parse, write
 from gradlex.errors import InputError, RunError
 from gradlex.selection.batch_lexicase import BatchLexicase
-from gradlex.selection.cases import OnCases
 from gradlex.selection.dalex import Dalex
 from gradlex.selection.downsampled_lexicase import DownsampledLexicase
 from gradlex.selection.epsilon_lexicase import EpsilonLexicase
 from gradlex.selection.informed_lexicase import InformedLexicase
 from gradlex.selection.lexicase import Lexicase
 from gradlex.selection.plexicase import Plexicase
-from gradlex.selection.protocol import CaseErrors, Choice, Indices, Selection
+from gradlex.selection.protocol import CaseErrors, Choice, Indices, Rng, Selection
 from gradlex.selection.random import Random, Sgd
 from gradlex.selection.strategy import Strategy
 from gradlex.selection.tournament import Tournament
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SelectionInfo:
-    """One selection: its class, its publication, and what it looks at.
+    """One selection: its class and its publication.
 
     Examples:
         >>> from gradlex.selection import SELECTIONS
-        >>> info = SELECTIONS["lexicase"]
-        >>> info.title, info.paper
-        ('Lexicase', 'Spector 2012; Ding & Spector 2022')
-        >>> dict(info.options)
+        >>> SELECTIONS["lexicase"].paper
+        'Spector 2012; Ding & Spector 2022'
+        >>> SELECTIONS["lexicase"].options
         {'on_all_fail': None, 'depth': None}
-        >>> [name for name, info in SELECTIONS.items() if not info.asks]  # these evaluate no case
-        ['random', 'sgd']
     """
 
     strategy: type[Strategy]
     title: str
     paper: str
-    sees: str
-    """What the selection needs to see of the errors."""
 
     @property
     def options(self) -> Mapping[str, Any]:
         """The options with their defaults."""
-        return MappingProxyType({each.name: each.default for each in fields(self.strategy)})
-
-    @property
-    def asks(self) -> bool:
-        """Whether it looks at any error."""
-        return self.sees != "nothing"
-
-    @property
-    def exact(self) -> bool:
-        """Whether `selection_chances` knows its exact chances, with some of its options at least."""
-        return self.strategy().has_exact_chances
+        return {each.name: each.default for each in fields(self.strategy)}
 
 
 SELECTIONS: Mapping[str, SelectionInfo] = {
-    "lexicase": SelectionInfo(
-        strategy=Lexicase,
-        title="Lexicase",
-        paper="Spector 2012; Ding & Spector 2022",
-        sees="a few cases, in slices, survivors only",
-    ),
-    "epsilon-lexicase": SelectionInfo(
-        strategy=EpsilonLexicase,
-        title="Epsilon-lexicase",
-        paper="La Cava et al. 2016, 2019",
-        sees="a few cases, in slices; all candidates of a slice unless dynamic or with a given epsilon",
-    ),
-    "batch-lexicase": SelectionInfo(
-        strategy=BatchLexicase,
-        title="Batch lexicase",
-        paper="Aenugu & Spector 2019",
-        sees="a few batches of cases, in slices, survivors only",
-    ),
-    "downsampled-lexicase": SelectionInfo(
-        strategy=DownsampledLexicase,
-        title="Down-sampled lexicase",
-        paper="Hernandez et al. 2019",
-        sees="a few cases of a random share, in slices, survivors only",
-    ),
-    "informed-lexicase": SelectionInfo(
-        strategy=InformedLexicase,
-        title="Informed lexicase",
-        paper="Boldi et al. 2023",
-        sees="every case at each refresh; otherwise a few cases of a share, in slices, survivors only",
-    ),
-    "dalex": SelectionInfo(strategy=Dalex, title="DALex", paper="Ni, Ding & Spector 2024", sees="every case"),
-    "plexicase": SelectionInfo(
-        strategy=Plexicase, title="Plexicase", paper="Ding, Pantridge & Spector 2023", sees="every case"
-    ),
-    "tournament": SelectionInfo(
-        strategy=Tournament,
-        title="Tournament",
-        paper="Miller & Goldberg 1995",
-        sees="every case of the entrants",
-    ),
-    "random": SelectionInfo(
-        strategy=Random, title="Random", paper="Ding & Spector 2022, Table 2", sees="nothing"
-    ),
-    "sgd": SelectionInfo(
-        strategy=Sgd, title="SGD", paper="the baseline: one candidate, inherited momentum", sees="nothing"
-    ),
+    info.strategy.name: info
+    for info in (
+        SelectionInfo(Lexicase, "Lexicase", "Spector 2012; Ding & Spector 2022"),
+        SelectionInfo(EpsilonLexicase, "Epsilon-lexicase", "La Cava et al. 2016, 2019"),
+        SelectionInfo(BatchLexicase, "Batch lexicase", "Aenugu & Spector 2019"),
+        SelectionInfo(DownsampledLexicase, "Down-sampled lexicase", "Hernandez et al. 2019"),
+        SelectionInfo(InformedLexicase, "Informed lexicase", "Boldi et al. 2023"),
+        SelectionInfo(Dalex, "DALex", "Ni, Ding & Spector 2024"),
+        SelectionInfo(Plexicase, "Plexicase", "Ding, Pantridge & Spector 2023"),
+        SelectionInfo(Tournament, "Tournament", "Miller & Goldberg 1995"),
+        SelectionInfo(Random, "Random", "Ding & Spector 2022, Table 2"),
+        SelectionInfo(Sgd, "SGD", "the baseline: one candidate, inherited momentum"),
+    )
 }
 
 
@@ -120,7 +69,7 @@ def make_selection(given: str | Selection | Callable[..., Choice], **options: An
         given: A name of `SELECTIONS`, with options in parentheses or without; `module:function` for a strategy of your
             own (importable, also from the current folder); a strategy; or a function `select(cases, errors, rng)` that
             returns a `Choice`.
-        options: Options of a name, as keywords.
+        options: More options of a name.
 
     Examples:
         >>> from gradlex.selection import make_selection
@@ -128,24 +77,31 @@ def make_selection(given: str | Selection | Callable[..., Choice], **options: An
         EpsilonLexicase(epsilon=0.1, mode='semi-dynamic')
         >>> str(make_selection("tournament", size=2))
         'tournament(size=2)'
-        >>> make_selection("tournament(length=2)")
-        Traceback (most recent call last):
-        gradlex.errors.InputError: selection 'tournament' has no option 'length': it takes size.
     """
-    if isinstance(given, str):
+    if not isinstance(given, str):
+        if options:
+            raise InputError(
+                f"options belong to a name, such as 'lexicase', got {given!r:.80}: give it its own options."
+            )
+        return _checked(given, _place(given))
+    text = given
+    if options:
         name, own = parse(given)
         text = write(name, {**own, **options})
-        made = bind("selection", text, {name: info.strategy for name, info in SELECTIONS.items()})
-        return _checked(made() if inspect.isclass(made.func) else made, text)
-    if options:
-        raise InputError(
-            f"options belong to a name, such as 'lexicase', got {given!r:.80}: give it its own options."
-        )
-    return _checked(given, _place(given))
+    if ":" not in text:
+        return _named(text)
+    made = bind("selection", text, {})
+    return _checked(made() if inspect.isclass(made.func) else made, text)
+
+
+@functools.cache
+def _named(text: str) -> Strategy:
+    made: Strategy = bind("selection", text, {name: info.strategy for name, info in SELECTIONS.items()})()
+    return made
 
 
 @dataclass(frozen=True)
-class _Own:
+class OwnSelection:
     """A strategy of the user's own, whose choices are checked."""
 
     select: Callable[..., Choice]
@@ -154,12 +110,11 @@ class _Own:
     def __str__(self) -> str:
         return self.text
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
+        """Choose as the user's function does."""
         choice = self.select(cases, errors, rng)
         if not isinstance(choice, Choice):
-            raise RunError(
-                f"selection {self.text!r} returned {choice!r:.80}: return a gradlex.selection.Choice."
-            )
+            raise RunError(f"selection {self.text!r} returned {choice!r:.80}: return a gradlex.selection.Choice.")
         if choice.index not in errors.candidates:
             raise RunError(
                 f"selection {self.text!r} chose {choice.index!r}, which is none of the candidates "
@@ -169,20 +124,20 @@ class _Own:
 
 
 def _checked(select: Any, text: str) -> Selection:
-    if isinstance(select, Strategy | _Own | OnCases):
-        return select
+    if type(select).__module__.startswith("gradlex.selection."):
+        made: Selection = select
+        return made
     try:
         inspect.signature(select).bind(None, None, None)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"selection must be a name, a strategy, or a function select(cases, errors, rng) that returns a Choice, got "
+            "selection must be a name, a strategy, or a function select(cases, errors, rng) that returns a Choice, got "
             f"{select!r:.80}."
         ) from error
-    return _Own(select, text)
+    return OwnSelection(select, text)
 
 
 def _place(given: Any) -> str:
     """Where a function can be imported from, as text; "given" where it can't."""
     module, name = getattr(given, "__module__", None), getattr(given, "__qualname__", "")
-    importable = name.isidentifier() and module not in (None, "__main__") and not inspect.isclass(given)
-    return f"{module}:{name}" if importable else "given"
+    return f"{module}:{name}" if name.isidentifier() and module not in (None, "__main__") else "given"

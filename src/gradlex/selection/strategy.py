@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from gradlex._checks import Count, check_fields
+from gradlex._checks import check_fields
 from gradlex._text import write
 from gradlex.errors import InputError
-from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices
+from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng
 
-if TYPE_CHECKING:
-    from gradlex.selection.cases import CaseOrder
-
-OnAllFail: TypeAlias = Literal["random", "survive"] | None
-Depth: TypeAlias = Count | None
-Share: TypeAlias = Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"]
+Share = Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"]
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A selection strategy of this package. A subclass says how one parent is chosen, and, if it can, of many."""
+    """A selection strategy of this package. A subclass says how one parent is chosen, and, if it can, how many are."""
 
     name: ClassVar[str]
     follows_order: ClassVar[bool] = False
@@ -33,13 +28,18 @@ class Strategy:
         check_fields(self)
 
     def __str__(self) -> str:
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return write(
-            self.name, {n: own[n] for n in own if own[n] != type(self).__dataclass_fields__[n].default}
-        )
+        changed = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        return write(self.name, {option: getattr(self, option) for option in changed})
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: np.random.Generator) -> Choice:
+    def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         """Choose one of `errors.candidates`, looking at `cases` in their order."""
+        pool = errors.candidates
+        if len(pool) == 1:
+            return Choice(index=int(pool[0]), reason="only_candidate", memory=errors.memory)
+        return self._choose(cases, errors, rng)
+
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
+        """Choose one of several candidates."""
         raise NotImplementedError
 
     def settled(self, *, graded: bool) -> Strategy:
@@ -55,23 +55,19 @@ class Strategy:
             )
         return self
 
-    @property
-    def has_exact_chances(self) -> bool:
-        """Whether `probabilities` knows the chances with these options."""
-        return self.probabilities(np.zeros((1, 1))) is not None
+    def over_samples(self, cases: int) -> Strategy:
+        """The strategy with the same chances whose parents of one table don't share a sample of its cases."""
+        return self
 
-    def parents(
-        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
-    ) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
         """`k` parents from one table at once, as in one generation. None: choose one after another."""
         return None
-
-    def draws(
-        self, table: ErrorTable, k: int, rng: np.random.Generator, order: CaseOrder | None = None
-    ) -> Indices | None:
-        """As `parents`, but independent of each other, where the parents of one generation are not."""
-        return self.parents(table, k, rng, order)
 
     def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
         """The exact chance of each candidate. None: there is no exact or closed form."""
         return None
+
+    @property
+    def has_exact_chances(self) -> bool:
+        """Whether `probabilities` knows the chances with these options."""
+        return self.probabilities(np.zeros((1, 1))) is not None

@@ -1,0 +1,92 @@
+"""gradlex evaluate"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+import tyro
+
+from gradlex._objects import load_object
+from gradlex.callbacks.progress import counted
+from gradlex.cli.flags import Command
+from gradlex.cli.table_files import check_table_file, write_table
+from gradlex.cli.train_command import metrics_text
+
+if TYPE_CHECKING:
+    from gradlex.runs import Run
+    from gradlex.tasks import ClassTable
+
+_FEW, _WIDTH = 10, 80
+_CORNER = "true \\ predicted"
+
+
+class Evaluate(Command):
+    """Evaluate a finished run on its test part, or on other data."""
+
+    examples: ClassVar[str] = """
+        gradlex evaluate runs/digits-lexicase-seed0
+        gradlex evaluate runs/photos --dataset new-photos/ --out errors.csv
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run folder."""
+    dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME|PATH")] = None
+    """Other data: a dataset, an .npz archive, a folder of images or a table (default: the run's test part)."""
+    model: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
+    """For a run trained from Python: what makes its network."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="CSV|PARQUET")] = None
+    """A file for target, prediction and error of each sample."""
+    device: Annotated[str, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
+    """Where to compute, also cuda:1, mps, ... (default: the accelerator if there is one)."""
+
+    def __call__(self) -> None:
+        """Print the metrics, and for a classification the classes and what they are mistaken for."""
+        check_table_file(self.out)
+
+        found = load_run(self.run, self.model, self.device).examine(self.dataset)
+        print(metrics_text(f"{counted(len(found.errors), 'sample')}:", found.metrics, found.measures))
+        if found.classes is not None:
+            names = found.class_names or [str(number) for number in range(len(found.classes.counts))]
+            print("\n".join(class_lines(found.classes, names)))
+        if self.out is not None:
+            write_table(self.out, found.columns())
+
+
+def load_run(folder: Path, model: str | None, device: str) -> Run:
+    """The run in a folder; `model` names a function that makes the network of a run trained from Python."""
+    from gradlex.runs import load
+
+    return load(folder, None if model is None else load_object(model, "model")(), device=device)
+
+
+def class_lines(table: ClassTable, names: Sequence[str]) -> list[str]:
+    """Which classes were predicted as which, within 80 columns; of many classes the worst ones."""
+    width = max(5, len(str(table.counts.max())) + 1)
+    correct = ["-" if math.isnan(share) else f"{share:.1%}" for share in table.recall]
+    if len(_CORNER) + width * len(names) + 9 <= _WIDTH:
+        head = "".join(f"{_cut(name, width - 1):>{width}}" for name in names)
+        rows = ["".join(f"{count:{width}}" for count in row) for row in table.counts.tolist()]
+        lines = [f"{_cut(own, 16):16}{row}{share:>9}" for own, row, share in zip(names, rows, correct, strict=True)]
+        return ["", f"{_CORNER}{head}  correct", *lines]
+    worst = np.argsort(table.recall, kind="stable")[:_FEW]
+    lines = [f"{_cut(names[own], 40):40}{correct[own]:>9}" for own in worst]
+    mistakes = [
+        f"{_cut(names[own], 30):30} predicted as {_cut(names[other], 28):28}{count:6,}"
+        for own, other, count in table.mistakes(_FEW)
+    ]
+    return [
+        "",
+        f"{f'worst of {len(names)} classes':40}  correct",
+        *lines,
+        "",
+        "most frequent mistakes",
+        *mistakes,
+    ]
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else f"{name[: width - 1]}…"

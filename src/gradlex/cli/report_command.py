@@ -1,0 +1,46 @@
+"""gradlex report"""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from gradlex.callbacks.progress import shown
+from gradlex.cli.flags import Command
+
+
+class Report(Command):
+    """Print what a run or an experiment reached; make its page."""
+
+    examples: ClassVar[str] = """
+        gradlex report runs/digits-lexicase-seed0
+        gradlex report runs/compare-digits --page --open
+        gradlex report results --results RESULTS.md
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """A run folder, or the folder of gradlex compare or gradlex paper."""
+    page: bool = False
+    """Write the page, report.html in that folder: one file that needs no network."""
+    open: bool = False
+    """Write the page and show it in the browser."""
+    results: Path | None = None
+    """Write one page in Markdown about all experiments of the folder, with its plots beside it."""
+
+    def __call__(self) -> None:
+        """Print the summary, and write the pages."""
+        from gradlex.report import summary, write_experiment_page, write_results_page, write_run_page
+
+        if self.results is not None:
+            print(f"Page: {shown(write_results_page(self.folder, self.results)[0])}")
+            return
+        print(summary(self.folder))
+        if self.page or self.open:
+            write = write_run_page if (self.folder / "run.json").exists() else write_experiment_page
+            path = write(self.folder)
+            print(f"Page: {shown(path)}")
+            if self.open:
+                webbrowser.open(path.resolve().as_uri())

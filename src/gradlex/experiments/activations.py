@@ -1,0 +1,113 @@
+"""Representation diversity (Ding and Spector 2022, figure 2): how the last stages of a network respond to images.
+
+Features are the largest activation of each channel, (images, channels). A stage is what works on maps of one size: in a
+ResNet, conv2_x, conv3_x, ... of He et al. 2016.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from gradlex._files import write_atomically
+from gradlex.errors import InputError
+
+Features: TypeAlias = npt.NDArray[np.float32]
+
+ACTIVATIONS = "activations.npz"
+BINS = 50
+
+
+def features(model: nn.Module, images: Tensor) -> dict[str, Features]:
+    """The features of the last two stages, by the dotted names of the layers that end them.
+
+    Examples:
+        >>> import torch
+        >>> from gradlex.experiments import features
+        >>> from gradlex.models import build
+        >>> found = features(build("resnet20", sample=(3, 32, 32), outputs=10), torch.rand(5, 3, 32, 32))
+        >>> {layer: values.shape for layer, values in found.items()}
+        {'conv3_x': (5, 32), 'conv4_x': (5, 64)}
+    """
+    outputs: dict[str, list[Tensor]] = {}
+
+    def watch(name: str, module: nn.Module, arguments: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            outputs.setdefault(name, []).append(output.clone())
+
+    modules = dict(model.named_modules())
+    handles = [module.register_forward_hook(functools.partial(watch, name)) for name, module in modules.items() if name]
+    modes = [(module, module.training) for module in modules.values()]
+    try:
+        with torch.no_grad():
+            model.eval()(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, training in modes:
+            module.training = training
+    sizes = {name: found[0].shape[2:] for name, found in outputs.items() if len(found) == 1}
+    stages = _stages(modules, sizes, inside="")[-2:]
+    if not stages:
+        raise InputError("the stages of this network aren't found: it has no maps of several sizes.")
+    return {name: outputs[name][0].flatten(2).amax(dim=2).float().cpu().numpy() for name in stages}
+
+
+def save_features(folder: Path, found: Mapping[str, Features]) -> None:
+    """Keep the features in a run's folder, where figure 2 finds them."""
+    write_atomically(folder / ACTIVATIONS, lambda file: np.savez(file, **dict[str, Any](found)))
+
+
+def load_features(folder: Path) -> dict[str, Features]:
+    """The features that a run's folder keeps, by layer; empty if there are none."""
+    if not (folder / ACTIVATIONS).exists():
+        return {}
+    with np.load(folder / ACTIVATIONS, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def common_edges(sets: Iterable[Features]) -> npt.NDArray[np.float64]:
+    """The edges of 50 bins from the least to the greatest value of all sets."""
+    ends = [(float(each.min()), float(each.max())) for each in sets]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    return np.linspace(low, high if high > low else low + 1, BINS + 1)
+
+
+def _entropy(weights: npt.NDArray[Any]) -> float:
+    shares = weights[weights > 0] / max(weights.sum(), 1e-300)
+    return abs(float((shares * np.log(shares)).sum()))  # not -0.0
+
+
+DIVERSITY: Mapping[str, Callable[[Features, npt.NDArray[np.float64]], float]] = {
+    "zeros": lambda found, _: float((found == 0).mean()),
+    "entropy": lambda found, edges: _entropy(np.histogram(found, edges)[0]),
+    "effective rank": lambda found, _: float(np.exp(_entropy(np.linalg.svd(found, compute_uv=False)))),
+}
+"""Numbers for what figure 2 shows, from features and the edges of the bins.
+
+Zeros: the part of all values that is exactly 0. Entropy: of the histogram of all values, in nats. Effective rank: the
+exponential of the entropy of the singular values, not centered (Roy and Vetterli 2007).
+"""
+
+
+def _stages(modules: Mapping[str, nn.Module], sizes: Mapping[str, tuple[int, ...]], inside: str) -> list[str]:
+    """The last module of each stage among one module's children; `sizes` are of maps, in the order of computing."""
+    children = [
+        name for name in sizes if name.rpartition(".")[0] == inside and "Pool" not in type(modules[name]).__name__
+    ]
+    weighted = {name for name in children if any(parameter.ndim >= 2 for parameter in modules[name].parameters())}
+    maps = [name for name in children if sizes[name]]
+    grouped = [list(group) for _, group in groupby(maps, key=sizes.__getitem__)]
+    stages = [group[-1] for group in grouped if weighted & set(group)]
+    holders = [name for name in maps if name in weighted] or [name for name in children if name in weighted]
+    if len(stages) < 2 and len(holders) == 1:
+        return _stages(modules, sizes, inside=holders[0]) or stages
+    return stages

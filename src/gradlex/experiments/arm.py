@@ -1,0 +1,269 @@
+"""A method in one run of a comparison: it makes the run's Population, and keeps the run's records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gradlex._files import read_text, write_atomically
+from gradlex._version import __version__
+from gradlex.errors import InputError, RunError
+from gradlex.experiments.methods import Method
+from gradlex.population import Candidate, Population, seeded
+from gradlex.randomness import torch_seed
+from gradlex.selection import Choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """A method bound to one run: what `experiment(method, seed)` is called with.
+
+    Attributes:
+        method: The method, with its `name` and `title`.
+        seed: The run's seed.
+        epochs: How many generations the run has.
+        size: The number of candidates p; 1 for SGD.
+        folder: Where the run may keep a checkpoint. A run that was interrupted gets the same folder again.
+    """
+
+    method: Method
+    seed: int
+    epochs: int
+    size: int
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method.name
+
+    @property
+    def title(self) -> str:
+        """What the method is called in tables."""
+        return self.method.title
+
+    @property
+    def selection(self) -> str:
+        """The selection of its population, as text."""
+        return str(self.method.changes.get("selection", "lexicase"))
+
+    @property
+    def branch(self) -> int | None:
+        """The generation, counted from 0, from which on SWA and the branched methods average the parents, else None."""
+        share = self.method.changes.get("branch_at")
+        return None if share is None else min(round(share * self.epochs), self.epochs - 1)
+
+    def size_at(self, generation: int) -> int:
+        """The number of candidates of a generation, counted from 0: one before a late branch.
+
+        Examples:
+            >>> from gradlex.experiments import METHODS, Arm
+            >>> arm = Arm(method=METHODS["branched-average"], seed=0, epochs=8, size=4)
+            >>> [arm.size_at(generation) for generation in range(8)]
+            [1, 1, 1, 1, 1, 1, 4, 4]
+        """
+        return 1 if generation < (self.branch or 0) else self.size
+
+    def population(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer] | None = None,
+        *,
+        size: int | None = None,
+        **options: Any,
+    ) -> Population:
+        """The `gradlex.Population` of this run. Make it before you load a checkpoint.
+
+        It registers the network: names and shapes must be the same in every run of the comparison, and initial values
+        in every run with this seed.
+
+        Args:
+            model: The network with its initial weights.
+            optimizer: The optimizer of your loop, or several as a list.
+            size: The number of candidates, if it isn't the comparison's. SGD always has one.
+            **options: Options of `gradlex.Population`, such as `momentum_state` and `recalibrate`; they replace the
+                method's.
+        """
+        own = {name: value for name, value in self.method.changes.items() if name in ("promotion", "momentum_state")}
+        population = _Recorded(
+            model,
+            optimizer,
+            size=1 if self.method.is_sgd else size or self.size,
+            seed=self.seed,
+            **{**own, "selection": self.selection, **options},
+        )
+        population.arm = self
+        if self.folder is not None and population.leads:
+            self.register(population.parent_state())
+        return population
+
+    def register(self, state: Mapping[str, Tensor], data: str | None = None) -> None:
+        """Write down the network, and the data's fingerprint; InputError if the comparison has a different one."""
+        assert self.folder is not None
+        digest = hashlib.sha256()
+        for name, tensor in sorted(state.items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        shapes = {name: list(tensor.shape) for name, tensor in state.items()}
+        found = {"shapes": shapes, "initial_state": digest.hexdigest(), "data": data}
+        experiment = self.folder.parent.parent
+        with FileLock(experiment / ".lock"):
+            for path in sorted(experiment.glob("*/seed*/run.json")):
+                _check_same(found, self.seed, json.loads(read_text(path)))
+            self.describe(identity=found)
+
+    def describe(self, **values: Any) -> None:
+        """Add values to run.json."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "run.json"
+        stored = json.loads(read_text(path)) if path.exists() else {}
+        write_json(path, {**stored, "method": self.name, "seed": self.seed, **values})
+
+
+def run_own(experiment: Callable[[Arm, int], Any], arm: Arm) -> None:
+    """Call the caller's function for one run, and write run.json and result.json."""
+    assert arm.folder is not None
+    environment = {"torch": torch.__version__, "numpy": np.__version__, "platform": platform.platform()}
+    arm.describe(gradlex=__version__, epochs=arm.epochs, population=arm.size, environment=environment)
+    with seeded(torch_seed(arm.seed, "initialization"), torch.device("cpu")):
+        metrics = read_metrics(experiment(arm, arm.seed))
+    lines = _lines(arm.folder)
+    if not lines:
+        raise InputError(
+            "experiment(method, seed) trained no population: make one by method.population(model, optimizer), and "
+            "train it for method.epochs generations."
+        )
+    totals = {
+        "seconds": ("train_seconds", "select_seconds"),
+        "samples_trained": ("samples",),
+        "critical_path": ("most_samples",),
+        "cases_evaluated": ("cases_evaluated",),
+    }
+    costs = {total: round(sum(line[name] for line in lines for name in names), 3) for total, names in totals.items()}
+    write_json(arm.folder / "result.json", {"metrics": metrics, **costs, "generations": len(lines)})
+
+
+def read_metrics(returned: Any) -> dict[str, dict[str, float]]:
+    """What an experiment returned, by part: a number is the accuracy on test data, and names may begin with a part.
+
+    Examples:
+        >>> from gradlex.experiments import read_metrics
+        >>> read_metrics({"accuracy": 0.9, "train_accuracy": 1.0})
+        {'test': {'accuracy': 0.9}, 'train': {'accuracy': 1.0}}
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name, value in (returned if isinstance(returned, Mapping) else {"accuracy": returned}).items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"experiment(method, seed) must return a number or {{name: number}}, got {returned!r:.80}."
+            ) from error
+        if not math.isfinite(number):
+            raise RunError(f"the experiment returned {name} = {number}.")
+        part, _, own = name.partition("_")
+        part, own = (part, own) if part in ("train", "validation", "test") and own else ("test", name)
+        found.setdefault(part, {})[own] = number
+    return found
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_atomically(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+class _Recorded(Population):
+    """A Population that writes a line for each generation into the run's folder."""
+
+    arm: Arm
+    _line: Mapping[str, Any]
+    _started = 0.0
+    _appends = False
+
+    def candidates(
+        self, num_samples: int | None = None, size: int | None = None, *, parts: Sequence[Any] | None = None
+    ) -> Iterator[Candidate]:
+        """As in Population; without a size, it is the method's for this generation."""
+        size = size or min(self.size, self.arm.size_at(self.generation))
+        found = super().candidates(num_samples, size, parts=parts)
+        lengths = [len(part) for part in parts] if parts else [-(-(num_samples or 0) // size)]
+        samples = sum(lengths) if parts else num_samples
+        self._line = {"generation": self.generation + 1, "samples": samples, "most_samples": max(lengths)}
+        self._started = time.perf_counter()
+        return found
+
+    def select(self, errors: Callable[..., Any], num_cases: int) -> Choice:
+        """As in Population."""
+        lr = self._optimizer.options()
+        middle = time.perf_counter()
+        choice = super().select(errors, num_cases)
+        if self.arm.folder is not None and self.leads:
+            known = {name: getattr(choice, name) for name in ("reason", "cases_used", "disagreement")}
+            line = {
+                **self._line,
+                "lr": lr[0][0]["lr"] if lr else None,
+                "chosen": choice.index,
+                **known,
+                "cases_evaluated": choice.evaluated,
+                "train_seconds": round(middle - self._started, 3),
+                "select_seconds": round(time.perf_counter() - middle, 3),
+            }
+            self._write(line, self.arm.folder)
+        return choice
+
+    def _write(self, line: Mapping[str, Any], folder: Path) -> None:
+        if not self._appends:  # a run that goes on from a checkpoint keeps the lines of the generations before it
+            kept = [each for each in _lines(folder) if each["generation"] < line["generation"]]
+            write_atomically(folder / _RECORDS, "".join(json.dumps(each) + "\n" for each in kept).encode())
+            self._appends = True
+        with open(folder / _RECORDS, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+_RECORDS = "generations.jsonl"
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:
+    """The generations of a run; a last line that was cut off is left out."""
+    path = folder / _RECORDS
+    lines = read_text(path).split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def _check_same(found: Mapping[str, Any], seed: int, other: Mapping[str, Any]) -> None:
+    """Raise an error that names how this run's network or data differs from another run's."""
+    if "identity" not in other:
+        return
+    here, there = found["shapes"], other["identity"]["shapes"]
+    differing = [f"{key} is missing here" for key in there if key not in here]
+    differing += [f"{key} is new here" for key in here if key not in there]
+    differing += [
+        f"{key} has the shape {tuple(shape)} here and {tuple(there[key])} there"
+        for key, shape in here.items()
+        if there.get(key, shape) != shape
+    ]
+    what, cure = "network", "choose another folder for the new one, or remove the old runs"
+    if not differing and seed == other["seed"] and found["data"] != other["identity"]["data"]:
+        what, differing = "training data", ["its fingerprint is another"]
+    elif not differing and seed == other["seed"] and found["initial_state"] != other["identity"]["initial_state"]:
+        what, differing = "network", ["the initial weights are others"]
+        cure = "make it from the seed alone, and call method.population() before you load a checkpoint"
+    if differing:
+        raise InputError(
+            f"the {what} differs from that of {other['method']}, seed {other['seed']}: {'; '.join(differing[:3])}"
+            f"{', ...' if len(differing) > 3 else ''}. A comparison needs the same in every run: {cure}."
+        )

@@ -1,0 +1,213 @@
+"""Run folders as pandas frames: one row a run, or one row a generation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from gradlex._files import read_text
+from gradlex.errors import InputError
+
+EXPERIMENT = "experiment.json"
+
+Metrics: TypeAlias = dict[str, dict[str, float | None]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What the page of results answers: a question, and the comparison that decides it."""
+
+    pair: tuple[str, str]
+    question: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """An experiment as its folder declares it, with its runs.
+
+    Attributes:
+        path: The folder.
+        title: What it is called.
+        methods: Their names, in order.
+        seeds: The planned seeds.
+        pairs: The declared comparisons, the primary one first.
+        metric: What is compared, on the test part.
+        setting: The setting in plain words.
+        order: Its place among others; studies without one come last.
+        questions: The comparisons for the page of results.
+        command: What started it.
+        note: What a reader must know about it.
+    """
+
+    path: Path
+    title: str
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    pairs: tuple[tuple[str, str], ...]
+    metric: str = "accuracy"
+    higher_is_better: bool = True
+    setting: str = ""
+    order: float = math.inf
+    questions: tuple[Question, ...] = ()
+    command: str = ""
+    note: str = ""
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run, as `results` gives them; no row before the first one has begun."""
+        return _frame(self.path)
+
+    @cached_property
+    def histories(self) -> dict[str, dict[int, pd.DataFrame]]:
+        """The generations of the finished runs that recorded any, by method and seed."""
+        found: dict[str, dict[int, pd.DataFrame]] = {method: {} for method in self.methods}
+        for run in self.runs[self.runs.finished].itertuples():
+            recorded = history(run.path)
+            if run.method in found and len(recorded):
+                found[run.method][run.seed] = recorded
+        return {method: by_seed for method, by_seed in found.items() if by_seed}
+
+
+def results(folder: Path | str) -> pd.DataFrame:
+    """The runs in a folder and below it, one row each.
+
+    Columns: experiment, method, seed, finished, epochs, a column for each metric such as test_accuracy, and the cost:
+    samples_trained, critical_path, cases_evaluated, seconds, peak_memory. The last column is the path.
+
+    Examples:
+        >>> import gradlex
+        >>> frame = gradlex.results("results")  # doctest: +SKIP
+        >>> frame.groupby("method").test_accuracy.mean()  # doctest: +SKIP
+    """
+    frame = _frame(Path(folder))
+    if frame.empty:
+        raise InputError(f"{folder} holds no runs: name a run folder, or a folder that holds some.")
+    return frame
+
+
+def history(run: Path | str) -> pd.DataFrame:
+    """The generations of a run, one row each, with the metrics as columns such as test_accuracy."""
+    path = Path(run) / "generations.jsonl"
+    lines = read_text(path).splitlines() if path.exists() else []
+    read = [_checked(Line, line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
+    rows = [{**line.model_dump(exclude={"metrics"}), **_flat(line.metrics)} for line in read]
+    return pd.DataFrame(rows, columns=None if rows else list(Line.model_fields)).astype({"disagreement": float})
+
+
+def studies(folder: Path | str) -> list[Study]:
+    """The experiments in a folder and below it, in their declared order."""
+    found = []
+    for file in sorted(Path(folder).rglob(EXPERIMENT)):
+        declared = _checked(dict[str, Any], read_text(file), file)
+        given = {name: value for name, value in declared.items() if value not in (None, "")}
+        found.append(_checked(Study, {"title": file.parent.name, **given, "path": file.parent}, file))
+    return sorted(found, key=lambda study: study.order)
+
+
+class Line(BaseModel):
+    """A line of generations.jsonl; an own loop may have recorded less than a run of the trainer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    generation: int
+    reason: str
+    chosen: int
+    cases_used: int
+    losses: list[float | None] = []
+    disagreement: float | None = None
+    survivors: list[tuple[int, list[int]]] | None = None
+    deciding: list[int] | None = None
+    metrics: Metrics = {}
+
+
+class RunFile(BaseModel):
+    """run.json"""
+
+    model_config = ConfigDict(extra="allow")
+
+    method: str = ""
+    seed: int | None = None
+    epochs: int | None = None
+    recipe: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    model: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+
+
+class ResultFile(BaseModel):
+    """result.json"""
+
+    metrics: Metrics
+    samples_trained: float | None = None
+    critical_path: float | None = None
+    cases_evaluated: float | None = None
+    seconds: float | None = None
+    peak_memory: float | None = None
+    stopped: str | None = None
+
+
+def read_run(run: Path) -> tuple[RunFile, ResultFile | None]:
+    """What a run folder says of the run, and its result if it is finished."""
+    stored, result = _checked(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
+    if _in_experiment(run):
+        stored.method = run.parent.name
+    stored.method = stored.method or str(stored.recipe.get("selection", "gradlex"))
+    return stored, _checked(ResultFile, read_text(result), result) if result.exists() else None
+
+
+def _in_experiment(run: Path) -> bool:
+    return (run.parent.parent / EXPERIMENT).exists()
+
+
+def _checked(kind: type[T], given: str | Mapping[str, Any], where: object) -> T:
+    """What was read, of a type; text is JSON."""
+    adapter = TypeAdapter(kind)
+    try:
+        return adapter.validate_json(given) if isinstance(given, str) else adapter.validate_python(given)
+    except ValidationError as error:
+        place, *_ = error.errors()
+        name = ".".join(map(str, place["loc"]))
+        raise InputError(f"{where} is damaged: {name + ': ' if name else ''}{place['msg']}.") from error
+
+
+def _frame(folder: Path) -> pd.DataFrame:
+    frame = pd.DataFrame([_row(file.parent) for file in sorted(folder.rglob("run.json"))])
+    own = [name for name in frame if name not in _COLUMNS]
+    return frame.reindex(columns=[*_COLUMNS[:5], *own, *_COLUMNS[5:]])
+
+
+def _row(run: Path) -> dict[str, Any]:
+    stored, result = read_run(run)
+    seed, epochs = stored.recipe.get("seed", 0), stored.recipe.get("epochs")
+    return {
+        "experiment": run.parent.parent.name if _in_experiment(run) else "",
+        "method": stored.method,
+        "seed": seed if stored.seed is None else stored.seed,
+        "finished": result is not None,
+        "epochs": epochs if stored.epochs is None else stored.epochs,
+        **_flat(result.metrics if result else {}),
+        **{name: getattr(result, name, None) for name in _COLUMNS[5:-1]},
+        "path": run,
+    }
+
+
+_COLUMNS = (
+    *("experiment", "method", "seed", "finished", "epochs"),
+    *("samples_trained", "critical_path", "cases_evaluated", "seconds", "peak_memory", "path"),
+)
+
+
+def _flat(metrics: Metrics) -> dict[str, float]:
+    return {
+        f"{part}_{name}": math.nan if value is None else value
+        for part, values in metrics.items()
+        for name, value in values.items()
+    }

@@ -1,0 +1,117 @@
+"""RESULTS.md: one screen of answers; the folder of results holds the plots and an appendix with everything else."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gradlex._files import read_text, write_atomically
+from gradlex.errors import InputError
+from gradlex.report import figures
+from gradlex.report.decisions import Decision, decisions
+from gradlex.report.frames import Question, Study, studies
+from gradlex.report.tables import Table, tables
+from gradlex.report.words import NONE, capital
+
+FINDINGS = "findings.md"
+"""The author's words in the folder of results, which the page takes in below its table."""
+
+_ANSWERS = {
+    "better": "{0} is better than {1}",
+    "worse": "{0} is worse than {1}",
+    "equivalent": "{0} is as good as {1}",
+    "open": "It is open whether {0} is better than {1}",
+    "under way": "Under way: {0} against {1}",
+}
+
+
+def write_results_page(folder: Path | str = "results", page: Path | str = "RESULTS.md") -> list[Path]:
+    """Write the page of results with its plots and its appendix, from the experiments in a folder.
+
+    An experiment's questions stand in its experiment.json. What they mean is read from findings.md in the folder.
+
+    Args:
+        folder: Holds the experiments.
+        page: The file of the page. The appendix is README.md in the folder.
+
+    Returns:
+        What was written, the page first.
+    """
+    folder, page = Path(folder), Path(page)
+    found = [(study, decisions(study)) for study in studies(folder)]
+    asked = [
+        (study, question, _decided(study, comparisons, question))
+        for study, comparisons in found
+        for question in study.questions
+    ]
+    if not asked:
+        raise InputError(f"{folder} holds no experiment with a question: add one to its experiment.json.")
+    here = os.path.relpath(folder, page.parent)
+    groups = {study.title: [decision for other, _, decision in asked if other is study] for study, *_ in asked}
+    findings = read_text(folder / FINDINGS) if (folder / FINDINGS).exists() else ""
+    _, first, decision = next((each for each in asked if each[2].answer != "under way"), asked[0])
+    files, answers = dict[Path, str](), figures.forest(list(groups.items()))
+    files[page] = "\n\n".join(
+        [
+            f"# Results\n\n**{statement(first, decision)}.**",
+            _questions_table(asked).markdown().strip(),
+            findings.strip(),
+            f"![Differences with 95% intervals]({here}/answers.svg)",
+            f"The [appendix]({here}/README.md) has all comparisons, costs, curves, and how selection went. This page, "
+            "the appendix and the plots are made from the records by `gradlex report results --page RESULTS.md`.",
+        ]
+    )
+    files[folder / "answers.svg"] = answers
+    parts = ["# Appendix: all results", f"The answers are in [{page.name}]({os.path.relpath(page, folder)})."]
+    for study, comparisons in found:
+        parts.extend(_section(study, comparisons, folder, files))
+    files[folder / "README.md"] = "\n\n".join(part.strip() for part in parts if part.strip())
+    for path, text in files.items():
+        write_atomically(path, f"{text.strip()}\n".encode())
+    return list(files)
+
+
+def statement(asked: Question, decision: Decision) -> str:
+    """The answer to a question of the form "Is A better than B?" as a sentence; other questions keep their words."""
+    match = re.fullmatch(r"Is (.+?) better than (.+)\?", asked.question)
+    if match is None:
+        return f"{asked.question} {capital(decision.answer)}"
+    return capital(_ANSWERS[decision.answer].format(*match.groups()))
+
+
+def _decided(study: Study, comparisons: list[Decision], asked: Question) -> Decision:
+    found = [each for each in comparisons if (each.first, each.second) == asked.pair]
+    if not found:
+        raise InputError(f"{study.path}: a question is about {' and '.join(asked.pair)}, which is not among its pairs.")
+    return found[0]
+
+
+def _questions_table(asked: list[tuple[Study, Question, Decision]]) -> Table:
+    rows = []
+    for study, question, decision in asked:
+        found = decision.difference
+        gap = NONE if found is None else f"{decision.unit.signed(found.mean)} ({decision.interval})"
+        answer = f"**{decision.answer}**" if decision.answer in figures.VERDICTS else decision.answer
+        done = found.n if found else 0
+        seeds = f"{done}" if done == decision.planned else f"{done} of {decision.planned}"
+        rows.append((question.question, study.setting or study.title, answer, gap, seeds))
+    return Table(
+        title="",
+        columns=("question", "setting", "answer", "difference (95% interval)", "seeds"),
+        rows=tuple(rows),
+        words=3,
+    )
+
+
+def _section(study: Study, comparisons: list[Decision], folder: Path, files: dict[Path, str]) -> Iterator[str]:
+    """One experiment in the appendix; its plots go to `files`."""
+    drawn = figures.drawings(study, comparisons)
+    files.update({study.path / f"{name}.svg": drawing for name, drawing in drawn.items()})
+    here = os.path.relpath(study.path, folder)
+    yield f"## {study.title}\n\n{study.setting}\n\n{study.note}"
+    yield from (table.markdown() for table in tables(study, comparisons))
+    yield " ".join(f"![{capital(name)}]({here}/{name}.svg)" for name in drawn)
+    if study.command:
+        yield f"```\n{study.command}\n```"

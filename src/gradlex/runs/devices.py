@@ -1,0 +1,97 @@
+"""Devices and threads: which ones a run computes on, and how this machine is described in its folder."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+
+from gradlex._checks import Count, check
+from gradlex._version import __version__
+from gradlex.errors import InputError
+
+Threads: TypeAlias = Count | Literal["auto"]
+
+
+def find_device(given: str | torch.device | None) -> torch.device:
+    """The device; None or "auto" is the machine's accelerator if it has one, else the CPU.
+
+    Under torchrun, a kind of device without a number is the one with this process's local rank.
+    """
+    if given is None or given == "auto":
+        given = (torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None) or "cpu"
+    try:
+        device = torch.device(given)
+        if device.type != "cpu" and device.index is None and device.type != "meta":
+            count = torch.get_device_module(device).device_count()
+            device = torch.device(device.type, int(os.environ.get("LOCAL_RANK", "0")) % max(count, 1))
+        torch.empty(0, device=device)
+    except (
+        RuntimeError,
+        AssertionError,
+        ImportError,
+        TypeError,
+    ) as error:  # torch's words for what isn't there
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"device {str(given)!r} cannot be used: {reason} Use auto, cpu, cuda or cuda:1.") from error
+    if device.type == "meta":
+        raise InputError("device 'meta' holds no numbers: use auto, cpu, cuda or cuda:1.")
+    return device
+
+
+def count_threads(given: int | str) -> int:
+    """The number of threads; "auto" is torch's own setting, or 1 in a worker process, which shares the CPUs."""
+    if check("threads", Threads, given) != "auto":
+        return int(given)
+    # Workers of multiprocessing and joblib have other names. Ray, as torchrun, sets OMP_NUM_THREADS, which torch reads.
+    return torch.get_num_threads() if multiprocessing.current_process().name == "MainProcess" else 1
+
+
+def native_bfloat16(device: torch.device) -> bool:
+    """Whether the device computes bfloat16 itself rather than emulating it."""
+    if device.type == "cpu":
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    asks = getattr(torch.get_device_module(device), "is_bf16_supported", None)
+    return asks is not None and bool(asks(including_emulation=False))
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """The most bytes in use so far: on the accelerator, else by this process; None if the system doesn't count them."""
+    if device.type != "cpu":
+        asks = getattr(torch.get_device_module(device), "max_memory_allocated", None)
+        return None if asks is None else int(asks(device))
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux, where getrusage starts from the peak of the process that started this one
+        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        return int(found[1]) * 1024 if found else None
+    import resource  # not on Windows
+
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # bytes on macOS
+
+
+def environment(device: torch.device, processes: int) -> dict[str, Any]:
+    """What computes a run: the versions and the machine that its last bits depend on."""
+    return {
+        "gradlex": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "processes": processes,
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

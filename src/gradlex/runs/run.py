@@ -1,0 +1,173 @@
+"""Run: what a run ends with, in memory or read back from its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from gradlex.callbacks import Record
+from gradlex.data import Samples, call, checked_inputs, prepare, read_samples
+from gradlex.data.inputs import leaves, map_inputs
+from gradlex.errors import InputError
+from gradlex.recipe import GIVEN, Recipe
+from gradlex.runs.evaluate import BATCH, Evaluation, device_of, evaluating, examine
+from gradlex.runs.surroundings import surroundings
+from gradlex.tasks import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class MissingPartError(InputError, KeyError):
+    """Metrics of a part that the data doesn't have."""
+
+    __str__ = Exception.__str__  # KeyError would show the message in quotes
+
+
+class Metrics(dict[str, dict[str, float]]):
+    """Metrics by part; a part that wasn't there raises an error that says so."""
+
+    def __missing__(self, part: str) -> dict[str, float]:
+        cure = {
+            "test": "train with test=(x, y) or test_fraction=0.2",
+            "validation": "train with validation_fraction=0.1",
+        }.get(part)
+        raise MissingPartError(f"the run has no {part} data: {cure or 'it has ' + ', '.join(self)}.")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Run:
+    """A finished run.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> data = torch.randn(60, 4), torch.arange(60) % 3
+        >>> run = gradlex.train(torch.nn.Linear(4, 3), data, epochs=2, batch_size=8)
+        >>> run.predict(torch.randn(2, 4)).shape  # a class for each sample
+        torch.Size([2])
+        >>> list(run.metrics["train"])
+        ['accuracy', 'loss', 'balanced_accuracy', 'worst_class_accuracy']
+        >>> run.metrics["test"]
+        Traceback (most recent call last):
+        gradlex.runs.run.MissingPartError: the run has no test data: train with test=(x, y) or test_fraction=0.2.
+        >>> run.frame()[["generation", "reason"]].shape  # a pandas frame, one row a generation
+        (2, 2)
+    """
+
+    model: nn.Module
+    """The trained network in evaluation mode; it takes what the data holds, since normalization is inside."""
+    recipe: Recipe
+    """The resolved recipe."""
+    history: list[Record]
+    """What happened, generation by generation."""
+    result: dict[str, Any]
+    """What result.json holds: metrics, seconds, samples_trained, ..."""
+    task: Task
+    """What was learned."""
+    data: dict[str, Any]
+    """The data as run.json describes it."""
+    environment: dict[str, Any]
+    """What computed it: versions, device, threads, processes."""
+    path: Path | None = None
+    """The run folder."""
+    _test: Samples | None = field(default=None)
+    """The test part, unless the run was read from its folder."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The final metrics by part: "train" (un-augmented), and "test" and "validation" if there were such data."""
+        return Metrics(self.result["metrics"])
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes, if the data has any."""
+        names = self.data.get("class_names")
+        return None if names is None else tuple(names)
+
+    def predict(self, x: Any) -> Tensor:
+        """The answers for inputs as the data holds them: class numbers, or values in the units of the targets."""
+        answers: Tensor = self._answers(x, self.task.predict)
+        return answers
+
+    def probabilities(self, x: Any) -> Tensor:
+        """(samples, classes): the probability of each class."""
+        own = getattr(self.task, "probabilities", None)
+        if own is None:
+            raise InputError(f"the task {type(self.task).__name__} has no probabilities: use predict().")
+        answers: Tensor = self._answers(x, own)
+        return answers
+
+    def evaluate(self, data: Any = None) -> dict[str, float]:
+        """The metrics on (x, y), a Dataset, or the data of this name; by default on the run's own test part."""
+        return self.examine(data).metrics
+
+    def examine(self, data: Any = None) -> Evaluation:
+        """As `evaluate`, with the answer and the error for each sample."""
+        samples, device = self._samples(data), device_of(self.model)
+        samples = samples if self.data["channels_last"] else samples.contiguous()
+        with surroundings(device=device, threads=torch.get_num_threads(), deterministic=False):
+            return examine(self.model, self.task, samples.to(device), self.recipe.seed, self.class_names)
+
+    def frame(self) -> pd.DataFrame:
+        """The history as a pandas frame, with the metrics as columns such as test_accuracy."""
+        import pandas as pd
+
+        rows = []
+        for record in self.history:
+            row = record.to_line()
+            metrics = row.pop("metrics", {})
+            rows.append({**row, **{f"{part}_{name}": v for part, own in metrics.items() for name, v in own.items()}})
+        return pd.DataFrame(rows)
+
+    def summary(self) -> dict[str, str]:
+        """The primary metrics and the cost, as they are printed."""
+        result, recipe = self.result, self.recipe
+        found = {}
+        for part in ("test", "validation", "train"):
+            for measure in self.task.measures if part in result["metrics"] else ():
+                value = result["metrics"][part].get(measure.name)
+                shown = "-" if value is None else f"{value:.1%}" if measure.fraction else f"{value:.4g}"
+                found[f"{part} {measure.name.replace('_', ' ')}"] = shown
+        found["selection"] = f"{recipe.selection}" + (f", p = {recipe.population}" if recipe.population != 1 else "")
+        found["generations"] = f"{result['generations']:,}"
+        found["samples trained"] = f"{result['samples_trained']:,}"
+        found["case evaluations"] = f"{result['cases_evaluated']:,}"
+        found["time"] = f"{result['seconds']:,.1f} s"
+        rest = {"stopped": result.get("stopped"), "folder": None if self.path is None else str(self.path)}
+        return {**found, **{name: value for name, value in rest.items() if value}}
+
+    def __repr__(self) -> str:
+        return f"Run({', '.join(f'{name}={value}' for name, value in self.summary().items())})"
+
+    def _answers(self, x: Any, answer: Any) -> Tensor:
+        inputs = checked_inputs(x)
+        if len(leaves(inputs)[0]) == 0:
+            raise InputError("x is empty: give at least one sample.")
+        shape = self.data.get("input_shape")
+        if shape is not None and isinstance(inputs, Tensor) and list(inputs.shape[1:]) != list(shape):
+            raise InputError(f"the run was trained on samples of shape {tuple(shape)}, got {tuple(inputs.shape[1:])}.")
+        device, found = device_of(self.model), []
+        with evaluating(self.model):
+            for start in range(0, len(leaves(inputs)[0]), BATCH):
+                batch = map_inputs(lambda leaf, s=start: leaf[s : s + BATCH].to(device), inputs)  # type: ignore[misc]
+                found.append(answer(call(self.model, batch)).cpu())
+        return torch.cat(found)
+
+    def _samples(self, data: Any) -> Samples:
+        if data is not None:
+            return read_samples(data, self.data)
+        if self._test is not None:
+            return self._test
+        if self.recipe.dataset == GIVEN:
+            raise InputError("the run's data was passed in from Python, which isn't stored: give evaluate() data.")
+        parts = prepare(None, self.recipe)
+        if parts.test is None or parts.fingerprint != self.data.get("fingerprint"):
+            raise InputError(
+                f"{self.recipe.dataset} has no test part, or has changed since the run was trained on it: name data."
+            )
+        return parts.test

@@ -1,0 +1,236 @@
+"""Session: the generations of one run in one process, with all that watches and records them."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from gradlex.callbacks import Callback, Record, best_generation
+from gradlex.errors import InputError, InterruptedRun
+from gradlex.evolve import evolve
+from gradlex.population.state import Snapshot
+from gradlex.recipe import GIVEN
+from gradlex.runs.checkpoint import Checkpoint
+from gradlex.runs.devices import environment, peak_memory
+from gradlex.runs.folder import CHECKPOINT, Described, Result, RunFolder, line_of, parse_records
+from gradlex.runs.interrupts import Interrupts
+from gradlex.runs.problem import Problem
+from gradlex.runs.run import Run
+from gradlex.runs.training import TailMean, Trainer
+from gradlex.runs.weights import weights_of
+
+
+class Session:
+    """A run in progress, which callbacks see as a `LiveRun`. Every process has one; rank 0's writes and calls them."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        folder: RunFolder | None,
+        *,
+        compiled: bool,
+        interrupts: Interrupts,
+        callbacks: Sequence[Callback],
+        evaluate_every: int,
+        checkpoint_every: int,
+    ) -> None:
+        self.recipe, self.data, self.task = problem.recipe, problem.data, problem.task
+        self.path = None if folder is None else folder.path
+        self.history: list[Record] = []
+        self._problem, self._interrupts = problem, interrupts
+        self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
+        self._epochs = problem.recipe.epochs or 0
+        self._trainer = Trainer(problem, compiled=compiled)
+        self._team = self._trainer.population.team
+        self.environment = environment(problem.device, self._team.processes)
+        leads = self._team.rank == 0
+        self._folder = folder if leads else None
+        self._callbacks = list(callbacks) if leads else []
+        self._tail = TailMean()
+        self._best: Snapshot | None = None
+        self._stopped: str | None = None
+        self._started, self._seconds_before = time.perf_counter(), 0.0
+
+    @property
+    def model(self) -> nn.Module:
+        """The network, which holds the parent."""
+        return self._trainer.model
+
+    def start(self) -> None:
+        """Write run.json, with which a run begins."""
+        if self._folder is not None:
+            weights_of(self.model)  # what no file can hold is an error now, not at the end
+            parameters = sum(parameter.numel() for parameter in self.model.parameters())
+            model = {"name": self.recipe.model, "parameters": parameters, "outputs": self._problem.outputs}
+            own = {**self.environment, "folder": os.getcwd()}
+            version = own.pop("gradlex")
+            recipe = self.recipe.to_dict()
+            self._folder.describe(
+                Described(gradlex=version, recipe=recipe, data=self.data, model=model, environment=own)
+            )
+
+    def restore(self) -> None:
+        """Continue from the checkpoint, if the run has come so far."""
+        path = self.path / CHECKPOINT if self.path is not None else Path(CHECKPOINT)
+        here = self._folder is not None and path.exists()
+        found = self._team.from_leader(Checkpoint.load(path) if here else None)
+        if found is not None:
+            if found.recipe != self.recipe.to_dict():
+                raise InputError(f"{path} belongs to another run: its recipe differs from the one in run.json.")
+            self.history = parse_records(found.history, path)
+            try:
+                self._trainer.population.load_state_dict(found.population)
+                self._tail = TailMean(found.tail)
+            except (KeyError, TypeError, AttributeError, IndexError) as error:
+                raise InputError(f"{path} is damaged: {error!r}.") from error
+            self._best, self._stopped, self._seconds_before = found.best, found.stopped, found.seconds
+        if self._folder is not None:
+            self._folder.write_records(self.history)
+
+    def run(self) -> Run:
+        """Evolve to the last generation, and finish."""
+        with self._watched():
+            if self._stopped is None:
+                self._evolve()
+            result = self._finish()
+        return Run(
+            model=self.model,
+            recipe=self.recipe,
+            history=self.history,
+            result=result,
+            task=self.task,
+            data=self.data,
+            environment=self.environment,
+            path=self.path,
+            _test=self._problem.parts.test,
+        )
+
+    def _evolve(self) -> None:
+        trainer, recipe, samples = self._trainer, self.recipe, len(self._problem.train)
+        for generation in evolve(
+            trainer.population,
+            trainer.train,
+            trainer.errors,
+            num_samples=samples,
+            num_cases=samples,
+            epochs=self._epochs,
+            size=recipe.population_at,
+        ):
+            done = generation.number
+            metrics = self._metrics(done) if self._team.rank == 0 else {}
+            record = Record.of(generation, lr=recipe.lr_at(done - 1), metrics=metrics)
+            self.history.append(self._team.from_leader(record))
+            if recipe.tail_mean and done > recipe.branch:
+                self._tail.add(trainer.parent())
+            if recipe.patience and best_generation(self.history, self.task.measures[0]) == done:
+                self._best = trainer.parent()
+            self._stopped = self._team.from_leader(self._told())
+            signum = self._team.from_leader(self._interrupts.signum)
+            if self._folder is not None:
+                self._folder.append_record(self.history[-1])
+            if done % self._checkpoint_every == 0 or done == self._epochs or self._stopped or signum:
+                self._save()
+            if self._stopped:
+                return
+            if signum and done < self._epochs:
+                raise InterruptedRun(signum, f"interrupted after generation {done} of {self._epochs}{self._cure()}")
+
+    def _metrics(self, done: int) -> dict[str, dict[str, float]]:
+        """The parent's metrics: on the validation part always, on the test part if it is due."""
+        parts = self._problem.parts
+        due = done % self._evaluate_every == 0 or done == self._epochs
+        wanted = {"validation": parts.validation, "test": parts.test if due else None}
+        return {name: self._trainer.measure(part) for name, part in wanted.items() if part is not None}
+
+    def _told(self) -> str | None:
+        """Call the callbacks; why one of them ends the run, if one does."""
+        reasons = []
+        for callback in self._callbacks:
+            answer = callback.on_generation(self.history[-1], self)
+            if answer:
+                reasons.append(answer if isinstance(answer, str) else f"by {type(callback).__name__}")
+        return reasons[0] if reasons else None
+
+    def _save(self) -> None:
+        if self._folder is None:
+            return
+        checkpoint = Checkpoint(
+            recipe=self.recipe.to_dict(),
+            population=self._trainer.population.state_dict(),
+            history=[line_of(record) for record in self.history],
+            seconds=self._seconds,
+            stopped=self._stopped,
+            tail=self._tail.state(),
+            best=self._best,
+        )
+        checkpoint.save(self._folder.path / CHECKPOINT)
+
+    def _finish(self) -> dict[str, Any]:
+        """Make the final model, measure it, and write what the run ended with."""
+        trainer = self._trainer
+        known = dict(self.history[-1].metrics) if self.history else {}
+        if self._best is not None or self._tail.mean is not None:
+            known = {}
+        if self._best is not None:
+            trainer.install(self._best)
+        elif self._tail.mean is not None:
+            trainer.finish_tail(self._tail.mean)
+            trainer.install(self._team.hand_over(0, trainer.parent()))  # another machine's last bits may differ
+        self.model.eval()
+        return self._team.from_leader(self._result(known) if self._team.rank == 0 else None)  # type: ignore[no-any-return]
+
+    def _result(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        parts, done, samples = self._problem.parts, len(self.history), len(self._problem.train)
+        present = {"test": parts.test, "validation": parts.validation, "train": parts.train}
+        metrics = {
+            name: dict(known[name]) if name in known else self._trainer.measure(part)
+            for name, part in present.items()
+            if part is not None
+        }
+        best = best_generation(self.history, self.task.measures[0]) if self.recipe.patience else None
+        result = Result(
+            metrics={
+                part: {name: value if math.isfinite(value) else None for name, value in own.items()}
+                for part, own in metrics.items()
+            },
+            stopped=self._stopped,
+            **({} if best is None else {"best_generation": best}),
+            seconds=self._seconds,
+            samples_trained=done * samples,
+            critical_path=sum(-(-samples // self.recipe.population_at(each)) for each in range(done)),
+            cases_evaluated=sum(record.cases_evaluated for record in self.history),
+            generations=done,
+            peak_memory=peak_memory(self._problem.device),
+        )
+        if self._folder is not None:
+            self._folder.finish(result, self.history, weights_of(self.model))
+        return {**result.model_dump(), "metrics": metrics}
+
+    @property
+    def _seconds(self) -> float:
+        return round(self._seconds_before + time.perf_counter() - self._started, 3)
+
+    def _cure(self) -> str:
+        """The end of a message: how to continue."""
+        if self.path is None:
+            return ""
+        if GIVEN in (self.recipe.model, self.recipe.dataset):
+            return f"; continue with gradlex.resume({str(self.path)!r}, model, data)"
+        return f"; continue with: gradlex resume {shlex.quote(str(self.path))}"
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Call the callbacks at the start, and at the end whatever it is, each even if another fails."""
+        with ExitStack() as ends:
+            for callback in self._callbacks:
+                callback.on_start(self)
+                ends.callback(callback.on_end, self)
+            yield

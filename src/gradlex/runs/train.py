@@ -1,0 +1,172 @@
+"""The front door: from a model, data and a recipe to a finished run, through `Population` and `evolve`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gradlex._checks import Count, check
+from gradlex.callbacks import Callback, EarlyStopping, Progress
+from gradlex.callbacks.progress import interactive
+from gradlex.errors import InputError
+from gradlex.population.team import find_team
+from gradlex.recipe import GIVEN, Recipe
+from gradlex.runs.devices import count_threads, find_device
+from gradlex.runs.folder import CHECKPOINT, Described, RunFolder
+from gradlex.runs.interrupts import Interrupts
+from gradlex.runs.load import load
+from gradlex.runs.problem import Given, make_problem
+from gradlex.runs.run import Run
+from gradlex.runs.session import Session
+from gradlex.runs.surroundings import surroundings
+from gradlex.selection import Cases
+
+
+def train(
+    model: nn.Module | str | None = None,
+    data: Any = None,
+    recipe: Recipe | None = None,
+    *,
+    test: Any = None,
+    validation: Any = None,
+    clean: Any = None,
+    cases: Cases | None = None,
+    augment: Any = None,
+    task: Any = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    device: str | torch.device | None = None,
+    threads: int | str = "auto",
+    evaluate_every: int | None = None,
+    checkpoint_every: int = 1,
+    compile: bool = False,  # torch's word
+    deterministic: bool = False,
+    callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
+    data_dir: Path | str | None = None,
+    **fields: Any,
+) -> Run:
+    """Train a model by gradient lexicase selection, or by another method that the recipe names.
+
+    Args:
+        model: A module, which is copied; or a name, as in the recipe. None: the recipe's.
+        data: The training part as (x, y), a Dataset or a DataLoader; or a name or path, as in the recipe. None: the
+            recipe's.
+        recipe: The settings that decide the outcome. Its fields can be given as keywords instead, or beside it.
+        test: The test part, which is used only for reporting.
+        validation: The validation part, which decides when to stop with `patience`.
+        clean: The training part without random transforms, if `data` is a Dataset that has some: selection looks at it.
+        cases: Groups, weights or an order of the cases of selection (default: each training sample is a case).
+        augment: A function `(batch, rng) -> batch` for training batches; or text, as in the recipe.
+        task: A task, or a loss such as `nn.CrossEntropyLoss()`; or text, as in the recipe.
+        out: The run folder (default: nothing is written). With it, the first Ctrl-C or SIGTERM ends the run after the
+            current generation, as InterruptedRun.
+        resume: Continue the run in `out`, if there is one, to the bits that it would have reached uninterrupted.
+        device: cpu, cuda, cuda:1, mps, ... (default: the accelerator if there is one).
+        threads: CPU threads (auto: `torch.get_num_threads()`; 1 in a worker process).
+        evaluate_every: Generations between two evaluations on the test part (default: about 20 a run).
+        checkpoint_every: Generations between two checkpoints.
+        compile: Compile the network with `torch.compile`.
+        deterministic: Use deterministic algorithms, which makes runs on CUDA repeatable, and slower.
+        callbacks: What watches the run; see `gradlex.Callback`.
+        progress: Print each generation (default: in a terminal or a notebook).
+        data_dir: Where downloaded datasets are kept (default: the user's cache folder).
+        **fields: Fields of the recipe.
+
+    The caller's random state, threads and other settings of the process stay as they were, and don't reach the run.
+    Threads of one process take turns. Under torchrun the candidates are shared out among the processes.
+
+    Examples:
+        >>> import torch
+        >>> import gradlex
+        >>> x = torch.randn(100, 8, generator=torch.Generator().manual_seed(0))
+        >>> y = (x[:, 0] > 0).long()
+        >>> run = gradlex.train(torch.nn.Linear(8, 2), (x[:80], y[:80]), test=(x[80:], y[80:]), epochs=5, batch_size=8)
+        >>> run.metrics["test"]["accuracy"] > 0.7
+        True
+        >>> len(run.history)
+        5
+    """
+    objects = {
+        "test": test,
+        "validation": validation,
+        "clean": clean,
+        "cases": cases,
+        "augment": augment,
+        "task": task,
+    }
+    given = Given.of(model, data, recipe, fields, **objects)
+    check("evaluate_every", Count | None, evaluate_every)
+    check("checkpoint_every", Count, checkpoint_every)
+    found, folder = find_device(device), None if out is None else RunFolder(out)
+    team = find_team(nn.Identity())
+    leads = folder is not None and team.rank == 0
+    described, finished, fresh = team.from_leader(_state(folder, resume=resume) if leads else (None, False, True))
+    if described is not None and threads == "auto":
+        threads = described.environment.get("threads", "auto")
+    with ExitStack() as stack:
+        stack.enter_context(surroundings(device=found, threads=count_threads(threads), deterministic=deterministic))
+        problem = make_problem(given, described, device=found, data_dir=data_dir, fresh=fresh)
+        if folder is not None and finished:
+            return load(folder.path, problem.model if given.model is not None else None, device=found)
+        interrupts = stack.enter_context(Interrupts(handle=folder is not None))
+        epochs, patience = problem.recipe.epochs or 0, problem.recipe.patience
+        session = Session(
+            problem,
+            folder,
+            compiled=compile,
+            interrupts=interrupts,
+            callbacks=[
+                *([Progress()] if (interactive() if progress is None else progress) else []),
+                *callbacks,
+                *([] if patience is None else [EarlyStopping(patience)]),
+            ],
+            evaluate_every=evaluate_every or max(1, epochs // 20),
+            checkpoint_every=checkpoint_every,
+        )
+        if folder is not None and team.rank == 0:
+            stack.enter_context(folder.locked())
+        if described is None:
+            session.start()
+        else:
+            session.restore()
+        return session.run()
+
+
+def _state(folder: RunFolder | None, *, resume: bool) -> tuple[Described | None, bool, bool]:
+    """The description of the run to continue, whether it is finished, and whether it has no checkpoint yet."""
+    assert folder is not None
+    if resume and folder.holds_run:
+        return folder.description(), folder.finished, not (folder.path / CHECKPOINT).exists()
+    folder.check_free()
+    return None, False, True
+
+
+def resume(path: Path | str, model: Any = None, data: Any = None, **options: Any) -> Run:
+    """Continue an interrupted run to the bits that it would have reached, or load a finished one.
+
+    Args:
+        path: The run folder.
+        model: The module and the data, if the run was started with objects from Python.
+        data: As `model`.
+        **options: Other keywords of `gradlex.train`; device and threads are the run's own unless given.
+
+    Examples:
+        >>> import gradlex
+        >>> run = gradlex.resume("runs/mine")  # doctest: +SKIP
+    """
+    described = RunFolder(path).description()
+    stored = Recipe.from_dict(described.recipe)
+    for name, value in (("model", model), ("data", data)):
+        if getattr(stored, "dataset" if name == "data" else name) == GIVEN and value is None:
+            raise InputError(
+                f"this run was started with {name} from Python, which isn't stored: give it again, as in "
+                f"gradlex.resume({str(path)!r}, model, data)."
+            )
+    device = str(described.environment.get("device", "cpu")).partition(":")[0]
+    return train(model, data, stored, **{"device": device, **options, "out": path, "resume": True})
