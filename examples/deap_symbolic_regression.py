@@ -9,7 +9,6 @@ import random
 
 import numpy as np
 from deap import algorithms, base, creator, gp, tools
-
 from gradlex.integrations import deap as lexicase
 
 X = np.linspace(-1, 1, 30)
@@ -27,9 +26,7 @@ toolbox = base.Toolbox()
 toolbox.register("tree", gp.genHalfAndHalf, pset=primitives, min_=1, max_=3)
 toolbox.register("individual", tools.initIterate, creator.Tree, toolbox.tree)
 toolbox.register("population", tools.initRepeat, list, toolbox.individual)
-toolbox.register(
-    "evaluate", lambda tree: tuple(np.abs(gp.compile(tree, primitives)(X) - Y) * np.ones(len(X)))
-)
+toolbox.register("evaluate", lambda tree: tuple(np.abs(gp.compile(tree, primitives)(X) - Y) * np.ones(len(X))))
 toolbox.register("select", lexicase.select, method="epsilon-lexicase", rng=np.random.default_rng(0))
 toolbox.register("mate", gp.cxOnePoint)
 toolbox.register("grow", gp.genFull, min_=0, max_=2)

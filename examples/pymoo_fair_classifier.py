@@ -9,13 +9,12 @@ groups (`Cases(groups=...)` on the errors of single people), finds weights that 
 """
 
 import numpy as np
+from gradlex.integrations.pymoo import LexicaseSelection
+from gradlex.selection import Cases
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.algorithms.soo.nonconvex.ga import GA
 from pymoo.core.problem import Problem
 from pymoo.optimize import minimize
-
-from gradlex.integrations.pymoo import LexicaseSelection
-from gradlex.selection import Cases
 
 SIGNALS = np.array([[2.0, 0.7], [-1.0, 2.0]])  # what the two features say of the label, by group
 

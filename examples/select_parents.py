@@ -1,7 +1,6 @@
-"""Selection on its own: parents for genetic programming from a table of errors, and their exact chances."""
+"""Selection without networks: parents for genetic programming from a table of errors, and their exact chances."""
 
 import numpy as np
-
 from gradlex.selection import select_parents, selection_probabilities
 
 errors = np.array(
@@ -13,4 +12,4 @@ errors = np.array(
 )
 parents = select_parents(errors, 1000, method="lexicase", rng=0)
 print("drawn:", np.bincount(parents, minlength=3) / len(parents))
-print("exact:", selection_probabilities(errors, on_all_fail="survive"))
+print("exact:", selection_probabilities(errors, method="lexicase").round(3))

@@ -28,9 +28,7 @@ def generation(number, *, candidates=4, reason="sole_survivor", **more):
 def write_run(folder, accuracy, *, seed=0, lines=None, finished=True, recipe=None, **stored):
     folder.mkdir(parents=True, exist_ok=True)
     if lines is None:
-        lines = [
-            generation(number, metrics={"test": {"accuracy": accuracy * number / 4}}) for number in range(1, 5)
-        ]
+        lines = [generation(number, metrics={"test": {"accuracy": accuracy * number / 4}}) for number in range(1, 5)]
     chosen = {"dataset": "given", "selection": "lexicase", "population": 4, "epochs": 4, "seed": seed}
     described = {
         "gradlex": "1.0.0",
@@ -69,9 +67,7 @@ def write_experiment(folder, accuracies, **declared):
                 generation(number, candidates=size, metrics={"test": {"accuracy": (accuracy or 0.1) * number / 4}})
                 for number in range(1, 5)
             ]
-            write_run(
-                folder / method / f"seed{seed}", accuracy, seed=seed, lines=lines, finished=accuracy is not None
-            )
+            write_run(folder / method / f"seed{seed}", accuracy, seed=seed, lines=lines, finished=accuracy is not None)
     return folder
 
 
@@ -101,5 +97,5 @@ def experiment(tmp_path):
     pairs = [("lexicase", "sgd-matched"), ("lexicase", "sgd")]
     questions = [{"pair": pairs[0], "question": "Is lexicase better than SGD on equal samples?"}]
     return write_experiment(
-        tmp_path / "results" / "small", accuracies, pairs=pairs, questions=questions, setting="Small <data>"
+        tmp_path / "results" / "small", accuracies, pairs=pairs, questions=questions, setting="Small data"
     )

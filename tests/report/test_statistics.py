@@ -14,6 +14,7 @@ from scipy import stats
 from gradlex.report import holm, paired
 from gradlex.report.statistics import detectable, power, seeds_needed
 
+
 def by_seed(values):
     return dict(enumerate(values))
 

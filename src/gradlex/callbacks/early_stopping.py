@@ -19,11 +19,6 @@ class EarlyStopping(Callback):
     """Ends a run after `patience` generations without a better primary metric on the validation part.
 
     It looks only at the history, so a resumed run stops at the same generation. `Recipe(patience=...)` adds one.
-
-    Examples:
-        >>> from gradlex.callbacks import EarlyStopping
-        >>> EarlyStopping(patience=5).patience  # gradlex.train(..., callbacks=[EarlyStopping(5)])
-        5
     """
 
     def __init__(self, patience: int) -> None:

@@ -135,7 +135,7 @@ def interactive() -> bool:
 
 
 class PlainConsole(Console):
-    """A console that goes on in silence if its reader is gone, as after `| head`: a run is worth more than its lines."""
+    """A console that goes on in silence if its reader is gone, as after `| head`."""
 
     def on_broken_pipe(self) -> None:
         """Print into nothing."""

@@ -40,5 +40,4 @@ class TensorBoard(Logger):
 
     def on_end(self, run: LiveRun) -> None:
         """Close the event file."""
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()

@@ -36,8 +36,7 @@ class WandB(Logger):
 
     def on_end(self, run: LiveRun) -> None:
         """Send what is left."""
-        if self._run is not None:
-            self._run.finish()
+        self._run.finish()
 
     def _how(self, run: LiveRun, name: str) -> dict[str, Any]:
         return {"id": name, **({} if run.path is None else {"dir": str(run.path)})}
@@ -53,8 +52,7 @@ class Trackio(WandB):
 
     def on_end(self, run: LiveRun) -> None:
         """Write what is left; after trackio's own function it doesn't finish the run again at exit."""
-        if self._run is not None:
-            importlib.import_module("trackio").finish()
+        importlib.import_module("trackio").finish()
 
     def _how(self, run: LiveRun, name: str) -> dict[str, Any]:
         return {"embed": False}  # no dashboard in a notebook's cell

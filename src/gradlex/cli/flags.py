@@ -92,10 +92,10 @@ def _type_of(kind: type[Command], *, everything: bool) -> type:
         shown = [name for name in names if everything or not kind.first or name in kind.first]
         if shown:
             members = [_flag(kind if name in own else Recipe, name) for name in shown]
-            group: Any = make_dataclass(title.replace(" ", "_"), members, kw_only=True)
+            group: Any = make_dataclass(title, members, kw_only=True)
             group.__doc__ = None
-            titled = Annotated[group, tyro.conf.arg(name=title)]
-            fields.append((f"{title.replace(' ', '_')}_group", titled, field(default_factory=group)))
+            annotation = Annotated[group, tyro.conf.arg(name=title)]
+            fields.append((f"{title}_group", annotation, field(default_factory=group)))
     made = make_dataclass(kind.__name__, fields, kw_only=True)
     made.__doc__ = inspect.cleandoc(kind.__doc__ or "")
     return made
@@ -129,7 +129,7 @@ def _readable(annotation: Any, default: Any) -> Any:
 
 def _made(kind: type[Command], found: Any, words: Sequence[str]) -> Command:
     """The command, with the fields of a recipe apart."""
-    parts = [found, *(getattr(found, f"{title.replace(' ', '_')}_group") for title in kind.groups)]
+    parts = [found, *(getattr(found, f"{title}_group") for title in kind.groups)]
     values = {name: value for part in parts for name, value in vars(part).items() if not name.endswith("_group")}
     own = {name: value for name, value in values.items() if name in kind.model_fields}
     recipe = {name: value for name, value in values.items() if name not in own and value is not None}
@@ -146,13 +146,10 @@ _CONFIG = (
 
 _OTHER_WORDS = {
     "--generations": "--epochs: a generation is one pass over the data",
-    "--num-epochs": "--epochs",
     "--learning-rate": "--lr",
-    "--population-size": "--population",
     "--data": "--dataset",
     "--threads": "the environment variable OMP_NUM_THREADS",
     "--selection-options": "--selection 'NAME(OPTION=VALUE)', such as 'epsilon-lexicase(epsilon=0.1)'",
-    "--optimizer-options": "--optimizer 'NAME(OPTION=VALUE)', such as 'adamw(betas=(0.9, 0.95))'",
 }
 
 

@@ -41,7 +41,7 @@ def _models() -> None:
 
 
 def _data() -> None:
-    from gradlex.data.registry import DATASETS, OWN
+    from gradlex.data.datasets import DATASETS, OWN
 
     rows = [
         (info.name, info.description, str(info.batch_size), info.augment, str(info.epochs))

@@ -23,21 +23,15 @@ if TYPE_CHECKING:
     from gradlex.tasks import Measure
 
 DATA = (
-    "dataset",
-    "target",
-    "train_size",
-    "test_fraction",
-    "validation_fraction",
-    "image_size",
-    "augment",
-    "task",
+    *("dataset", "target", "train_size", "test_fraction", "validation_fraction"),
+    *("image_size", "augment", "task"),
 )
 MODEL = ("model", "init_from")
 OPTIMIZATION = (
-    "epochs", "batch_size", "lr", "optimizer", "momentum", "weight_decay", "schedule", "patience", "precision",
-)  # fmt: skip
+    *("epochs", "batch_size", "lr", "optimizer", "momentum", "weight_decay"),
+    *("schedule", "patience", "precision"),
+)
 POPULATION = ("momentum_state", "branch_at", "tail", "tail_mean", "recalibrate")
-"""The flags of a recipe by group, but for those that a comparison varies."""
 
 
 class Train(Command):
@@ -56,17 +50,8 @@ class Train(Command):
     first: ClassVar[frozenset[str]] = frozenset(
         (
             *("dataset", "target", "validation_fraction", "augment", "model", "epochs", "batch_size", "lr"),
-            *(
-                "optimizer",
-                "weight_decay",
-                "schedule",
-                "patience",
-                "seed",
-                "selection",
-                "population",
-                "promotion",
-            ),
-            *("preset", "out", "device", "workers"),
+            *("optimizer", "weight_decay", "schedule", "patience", "seed", "selection", "population"),
+            *("promotion", "preset", "out", "device", "workers"),
         )
     )
     examples: ClassVar[str] = """
@@ -134,11 +119,8 @@ def print_outcome(run: Run) -> None:
     for part in ("test", "validation", "train"):
         if part in run.metrics:
             print(metrics_text(part, run.metrics[part], run.task.measures))
-    stopped = run.result.get("stopped")
-    print(
-        f"{counted(len(run.history), 'generation')} in {run.result['seconds']:,.1f} s"
-        + (f": {stopped}" if stopped else "")
-    )
+    stopped = f": {run.result['stopped']}" if run.result.get("stopped") else ""
+    print(f"{counted(len(run.history), 'generation')} in {run.result['seconds']:,.1f} s{stopped}")
     if run.path is not None:
         print(f"\nNext: gradlex report {shlex.quote(shown(run.path))}")
 
@@ -146,12 +128,8 @@ def print_outcome(run: Run) -> None:
 def metrics_text(title: str, metrics: Mapping[str, float], measures: Sequence[Measure]) -> str:
     """Every metric of a task, after a title: test accuracy 97.5%, loss 0.0921"""
     found = [
-        f"{each.name.replace('_', ' ')} {measured(each, metrics[each.name])}".replace(" ", _UNBROKEN)
+        f"{each.name.replace('_', ' ')} {measured(each, metrics[each.name])}".replace(" ", "\xa0")
         for each in measures
         if each.name in metrics
     ]
-    text = textwrap.fill(f"{title:10} {', '.join(found)}", 80, subsequent_indent=" " * 11)
-    return text.replace(_UNBROKEN, " ")
-
-
-_UNBROKEN = "\xa0"
+    return textwrap.fill(f"{title:10} {', '.join(found)}", 80, subsequent_indent=" " * 11).replace("\xa0", " ")

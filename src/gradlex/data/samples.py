@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, default_collate
 
-from gradlex.data.augment import Augmentation, augmented, global_generators, seed_generators
+from gradlex.data.augment import Augmentation
 from gradlex.data.inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric, printable
-from gradlex.errors import InputError
+from gradlex.errors import InputError, RunError
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 Collate: TypeAlias = Callable[[list[Any]], Any]
@@ -64,11 +66,12 @@ class Samples(ABC):
     def augmented(self, indices: Indices, rng: np.random.Generator) -> tuple[Any, Tensor]:
         """Inputs and targets for one gradient step."""
         batch, targets = self._drawn(indices, rng)
-        return (augmented(self.augment, batch, rng) if self.augment else batch), targets
-
-    def contiguous(self: _Self) -> _Self:
-        """The same samples for a network that can't compute channels-last (one that uses `view`)."""
-        return self.replace(channels_last=False)
+        if self.augment is None:
+            return batch, targets
+        expected, batch = describe(batch), self.augment(batch, rng)
+        if describe(batch) != expected:
+            raise RunError(f"augment must return a batch like the one it gets, {expected}, got {describe(batch)}.")
+        return batch, targets
 
     def replace(self: _Self, **changes: Any) -> _Self:
         """A shallow copy with other attributes, such as augment."""
@@ -146,11 +149,11 @@ class DatasetSamples(Samples):
     ) -> None:
         self._training, self._clean = dataset, dataset if clean is None else clean
         self._collate, self._clean_collate = collate, clean_collate or collate
-        lengths = [len(view) for view in (self._clean, self._training)]  # type: ignore[arg-type]  # map-style
-        if lengths[0] != lengths[1]:
+        clean_length, length = len(self._clean), len(dataset)  # type: ignore[arg-type]  # map-style
+        if clean_length != length or length == 0:
             raise InputError(
-                f"the clean view has {lengths[0]} samples and the data {lengths[1]}: they must be two views of the "
-                "same samples in the same order."
+                f"the data has {length} samples and its clean view {clean_length}: give at least one, in the same "
+                "order in both."
             )
 
     def __len__(self) -> int:
@@ -172,44 +175,33 @@ class DatasetSamples(Samples):
     @property
     def clean_varies(self) -> bool:
         """Whether the first clean samples change with the random numbers that they are drawn with."""
-        first, *others = (self._alone(np.arange(min(4, len(self))), again) for again in range(5))
-        before = leaves(list(first))
-        return any(
-            one.shape != other.shape or not torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
-            for again in others
-            for one, other in zip(before, leaves(list(again)), strict=True)
-        )
+        one, other = (leaves(self._alone(np.arange(min(16, len(self))), again)) for again in range(2))
+        return not all(map(torch.equal, one, other))
 
     def _drawn(self, indices: Indices, rng: np.random.Generator) -> tuple[Any, Tensor]:
-        with global_generators(rng.integers(0, 2**32, 3).tolist()):
-            samples = [self._training[int(i)] for i in indices]
-            return self._batch(samples, self._collate)
+        with _generators_restored():
+            _seed_generators(rng.integers(0, 2**32, 3).tolist())
+            return self._batch([self._training[place] for place in indices.tolist()], self._collate)
 
     def _alone(self, indices: Indices, again: int) -> tuple[Any, Tensor]:
         """Clean samples with random numbers that follow from each one's own number."""
         samples = []
-        with global_generators((0, 0, 0)):
+        with _generators_restored():
             for index in indices.tolist():
-                seed_generators(np.random.SeedSequence((index, again)).generate_state(3).tolist())
+                _seed_generators(np.random.SeedSequence((index, again)).generate_state(3).tolist())
                 samples.append(self._clean[index])
             return self._batch(samples, self._clean_collate)
 
     def _batch(self, samples: list[Any], collate: Collate) -> tuple[Any, Tensor]:
-        first = samples[0]
-        if collate is default_collate and not (isinstance(first, tuple | list) and len(first) == 2):
-            raise InputError(
-                f"a sample must be the pair (input, target), got {type(first).__name__}: several inputs go into one "
-                "tuple or dict, ((x1, x2), y); or give a DataLoader whose collate_fn returns (inputs, targets)."
-            )
         try:
             inputs, targets = collate(samples)
         except Exception as error:  # torch's kinds, and whatever a collate function may raise
             raise InputError(
-                f"the dataset's samples don't form a batch (inputs, targets): {printable(error)}. Return tensors of "
-                "one shape, or give a DataLoader whose collate_fn pads them."
+                f"the dataset's samples don't form a batch (inputs, targets): {printable(error)}. Return pairs of "
+                "tensors of one shape, several inputs in one tuple or dict, ((x1, x2), y), or give a DataLoader with a "
+                "collate_fn."
             ) from error
-        if isinstance(inputs, Mapping) and not isinstance(inputs, dict):
-            inputs = dict(inputs)  # such as the batches of Hugging Face's tokenizers
+        inputs = dict(inputs) if isinstance(inputs, Mapping) else inputs  # such as a tokenizer's batch
         found = [*leaves(inputs), targets]
         whole = all(isinstance(each, Tensor) and each.ndim and len(each) == len(samples) for each in found)
         if not whole or len(found) < 2:
@@ -244,3 +236,21 @@ def _sent(tensor: Tensor, device: torch.device) -> Tensor:
     if tensor.device.type == "cpu" and device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+@contextmanager
+def _generators_restored() -> Iterator[None]:
+    """Put the generators of random, NumPy and torch's CPU back afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+def _seed_generators(seeds: list[int]) -> None:
+    random.seed(seeds[0])
+    np.random.seed(seeds[1])
+    torch.default_generator.manual_seed(seeds[2])

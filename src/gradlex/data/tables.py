@@ -20,7 +20,6 @@ from torch import Tensor
 
 from gradlex._files import check_file
 from gradlex.data.inputs import printable
-from gradlex.data.loaded import Loaded
 from gradlex.data.samples import ArraySamples, Indices
 from gradlex.errors import InputError, did_you_mean
 
@@ -56,14 +55,9 @@ class Rows:
         return ArraySamples(encode_inputs(self.frame, encoding), self.targets)
 
 
-def load_table(given: Any, target: str | None, task: str | None = None) -> Loaded:
-    """A table's rows. Targets are classes if they are text or few whole numbers, unless a task is named."""
+def load_table(given: Any, target: str | None, task: str | None) -> tuple[Rows, None, tuple[str, ...] | None]:
+    """A table's rows and class names. Text or few whole numbers are classes, unless a task is named."""
     frame = read_table(given)
-    if target is None or len(frame.columns) < 2:
-        raise InputError(
-            "a table needs the column to predict from the others: name it with target (--target COLUMN). It has "
-            f"{_listed(frame)}."
-        )
     values = _column(frame, target)
     numbers, names = _numbers(values), None
     few = numbers is None or (values.nunique() <= _CLASSES and bool((numbers == numbers.round()).all()))
@@ -72,21 +66,16 @@ def load_table(given: Any, target: str | None, task: str | None = None) -> Loade
         names = tuple(dict.fromkeys(texts.iloc[np.argsort(texts if numbers is None else numbers, kind="stable")]))
         if len(names) < 2:
             raise InputError(f"every row has the {target} {names[0]!r:.40}; give at least two classes.")
-    rows = read_rows(frame, {"target": target, "class_names": names})
-    kind, other = ("number", "classification") if names is None else (f"class of {len(names)}", "regression")
-    note = f"{printable(target)} is predicted as a {kind}: set task to {other} to change it."
-    return Loaded(train=rows, labeled=names is not None, class_names=names, notes=(note,))
+    return read_rows(frame, {"target": target, "class_names": names}), None, names
 
 
 def read_rows(given: Any, encoding: Encoding) -> Rows:
     """All rows of a table with their targets: class numbers if the encoding has names, else numbers."""
     frame, names = read_table(given, encoding), encoding["class_names"]
     values = _column(frame, encoding["target"])
-    numbers, texts = _numbers(values), _texts(values)
     if names is None:
-        if numbers is None:
-            raise InputError(f"the column {values.name!r} holds text: it must hold numbers to be predicted as one.")
-        return Rows(frame, torch.from_numpy(numbers.astype(np.float32)))
+        return Rows(frame, torch.from_numpy(_known_numbers(values).astype(np.float32)))
+    texts = _texts(values)
     codes = pd.Index(list(names), dtype=object).get_indexer(texts)
     if (codes < 0).any():
         raise InputError(
@@ -109,23 +98,22 @@ def encode_inputs(frame: pd.DataFrame, encoding: Encoding) -> Tensor:
 
 def read_table(given: Any, encoding: Encoding | None = None) -> pd.DataFrame:
     """The rows of a CSV or parquet file; columns that are categories in the encoding are read as text."""
-    if not isinstance(given, Path):
-        if not isinstance(given, pd.DataFrame):
-            raise InputError(f"the data must be a DataFrame, got {type(given).__name__}.")
+    if isinstance(given, pd.DataFrame):
         return given
-    check_file(given)
+    path = Path(given)
+    check_file(path)
     columns = () if encoding is None else encoding.get("columns", ())
     try:
-        if given.suffix.lower() == ".csv":
+        if path.suffix.lower() == ".csv":
             texts = {column["name"]: str for column in columns if "categories" in column}
-            frame = pd.read_csv(given, dtype=texts, low_memory=False, encoding="utf-8-sig")
+            frame = pd.read_csv(path, dtype=texts, low_memory=False, encoding="utf-8-sig")
         else:
-            frame = pd.read_parquet(given)
+            frame = pd.read_parquet(path)
     except Exception as error:  # a damaged file makes pandas and pyarrow raise many kinds
         cure = " Parquet needs pyarrow: pip install 'gradlex[tables]'." if isinstance(error, ImportError) else ""
-        raise InputError(f"{printable(given)} cannot be read as a table: {printable(error):.200}.{cure}") from error
+        raise InputError(f"{printable(path)} cannot be read as a table: {printable(error):.200}.{cure}") from error
     if len(frame) == 0:
-        raise InputError(f"{printable(given)} has no rows.")
+        raise InputError(f"{printable(path)} has no rows.")
     return frame
 
 
@@ -149,19 +137,21 @@ def _encoded(values: pd.Series[Any], column: Mapping[str, Any]) -> npt.NDArray[n
         codes, gone = pd.Index(known, dtype=object).get_indexer(texts), texts.isna().to_numpy()
         features = np.eye(len(known) + 1)[codes] * ~gone[:, None]  # -1, which is unknown, is the last
     else:
-        numbers = _numbers(values)
-        if numbers is None:
-            raise InputError(f"the column {column['name']!r} holds text, but the run was trained on numbers.")
+        numbers = _known_numbers(values)
         gone = np.isnan(numbers)
         features = np.where(gone, 0.0, (numbers - column["mean"]) / column["std"])[:, None]
     parts = [features, gone[:, None]] if column["missing"] else [features]
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def _column(frame: pd.DataFrame, target: str) -> pd.Series[Any]:
-    if target not in frame:
-        hint = did_you_mean(target, map(str, frame.columns))
-        raise InputError(f"the table has no column {target!r}.{hint} It has {_listed(frame)}.")
+def _column(frame: pd.DataFrame, target: str | None) -> pd.Series[Any]:
+    """The column to predict, which has a value in every row."""
+    if target not in frame or len(frame.columns) < 2:
+        hint = did_you_mean(str(target), map(str, frame.columns))
+        raise InputError(
+            f"name the column of the table to predict from the others (--target COLUMN), got {target!r}.{hint} The "
+            f"table has {printable(', '.join(map(str, frame.columns[:20])))}."
+        )
     gone = _texts(frame[target]).isna().to_numpy()
     if gone.any():
         raise InputError(
@@ -181,13 +171,16 @@ def _numbers(values: pd.Series[Any]) -> npt.NDArray[np.float64] | None:
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
+def _known_numbers(values: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    numbers = _numbers(values)
+    if numbers is None:
+        raise InputError(f"the column {values.name!r} holds text: it must hold numbers, as the run needs them.")
+    return numbers
+
+
 def _texts(values: pd.Series[Any]) -> pd.Series[Any]:
     """A column's values as text, 1 and 1.0 alike, None for none; an empty text is none."""
     numbers = None if values.dtype == bool else _numbers(values)
     own = values.astype(object).where(values.notna(), "") if numbers is None else pd.Series(numbers, values.index)
     texts = [str(each) if numbers is None else f"{each:.15g}" for each in own]
     return pd.Series([text if text.strip() not in ("", "nan") else None for text in texts], values.index, dtype=object)
-
-
-def _listed(frame: pd.DataFrame) -> str:
-    return printable(", ".join(map(str, frame.columns[:20])))

@@ -13,7 +13,6 @@ from gradlex.experiments.comparison import declare as declare
 from gradlex.experiments.comparison import make_arms as make_arms
 from gradlex.experiments.comparison import name_of as name_of
 from gradlex.experiments.comparison import run_arms as run_arms
-from gradlex.experiments.comparison import to_do as to_do
 from gradlex.experiments.comparison import train_arm as train_arm
 from gradlex.experiments.grids import Grid as Grid
 from gradlex.experiments.grids import paper_grid as paper_grid

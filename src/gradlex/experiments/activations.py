@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from gradlex._files import write_atomically
 from gradlex.errors import InputError
+from gradlex.runs.evaluate import evaluating
 
 Features: TypeAlias = npt.NDArray[np.float32]
 
@@ -37,28 +39,23 @@ def features(model: nn.Module, images: Tensor) -> dict[str, Features]:
         >>> {layer: values.shape for layer, values in found.items()}
         {'conv3_x': (5, 32), 'conv4_x': (5, 64)}
     """
-    outputs: dict[str, list[Tensor]] = {}
+    sizes, found = dict[str, torch.Size](), dict[str, Features]()
 
     def watch(name: str, module: nn.Module, arguments: Any, output: Any) -> None:
         if isinstance(output, Tensor):
-            outputs.setdefault(name, []).append(output.clone())
+            sizes[name] = output.shape[2:]
+            found[name] = output.flatten(2).amax(dim=2).float().cpu().numpy() if output.ndim > 2 else np.empty(0)
 
     modules = dict(model.named_modules())
-    handles = [module.register_forward_hook(functools.partial(watch, name)) for name, module in modules.items() if name]
-    modes = [(module, module.training) for module in modules.values()]
-    try:
-        with torch.no_grad():
-            model.eval()(images)
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module, training in modes:
-            module.training = training
-    sizes = {name: found[0].shape[2:] for name, found in outputs.items() if len(found) == 1}
+    with evaluating(model), ExitStack() as hooks:
+        for name, module in modules.items():
+            if name:
+                hooks.callback(module.register_forward_hook(functools.partial(watch, name)).remove)
+        model(images)
     stages = _stages(modules, sizes, inside="")[-2:]
     if not stages:
         raise InputError("the stages of this network aren't found: it has no maps of several sizes.")
-    return {name: outputs[name][0].flatten(2).amax(dim=2).float().cpu().numpy() for name in stages}
+    return {name: found[name] for name in stages}
 
 
 def save_features(folder: Path, found: Mapping[str, Features]) -> None:

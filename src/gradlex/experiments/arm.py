@@ -43,7 +43,7 @@ class Arm:
     seed: int
     epochs: int
     size: int
-    folder: Path | None = None
+    folder: Path
 
     @property
     def name(self) -> str:
@@ -56,11 +56,6 @@ class Arm:
         return self.method.title
 
     @property
-    def selection(self) -> str:
-        """The selection of its population, as text."""
-        return str(self.method.changes.get("selection", "lexicase"))
-
-    @property
     def branch(self) -> int | None:
         """The generation, counted from 0, from which on SWA and the branched methods average the parents, else None."""
         share = self.method.changes.get("branch_at")
@@ -70,8 +65,9 @@ class Arm:
         """The number of candidates of a generation, counted from 0: one before a late branch.
 
         Examples:
+            >>> from pathlib import Path
             >>> from gradlex.experiments import METHODS, Arm
-            >>> arm = Arm(method=METHODS["branched-average"], seed=0, epochs=8, size=4)
+            >>> arm = Arm(method=METHODS["branched-average"], seed=0, epochs=8, size=4, folder=Path("runs"))
             >>> [arm.size_at(generation) for generation in range(8)]
             [1, 1, 1, 1, 1, 1, 4, 4]
         """
@@ -81,8 +77,6 @@ class Arm:
         self,
         model: nn.Module,
         optimizer: Optimizer | Sequence[Optimizer] | None = None,
-        *,
-        size: int | None = None,
         **options: Any,
     ) -> Population:
         """The `gradlex.Population` of this run. Make it before you load a checkpoint.
@@ -93,26 +87,18 @@ class Arm:
         Args:
             model: The network with its initial weights.
             optimizer: The optimizer of your loop, or several as a list.
-            size: The number of candidates, if it isn't the comparison's. SGD always has one.
-            **options: Options of `gradlex.Population`, such as `momentum_state` and `recalibrate`; they replace the
-                method's.
+            **options: Options of `gradlex.Population`, such as `recalibrate`; they replace the method's.
         """
-        own = {name: value for name, value in self.method.changes.items() if name in ("promotion", "momentum_state")}
-        population = _Recorded(
-            model,
-            optimizer,
-            size=1 if self.method.is_sgd else size or self.size,
-            seed=self.seed,
-            **{**own, "selection": self.selection, **options},
-        )
+        names = ("selection", "promotion", "momentum_state")
+        own = {name: value for name, value in self.method.changes.items() if name in names}
+        population = _Recorded(model, optimizer, size=self.size, seed=self.seed, **{**own, **options})
         population.arm = self
-        if self.folder is not None and population.leads:
+        if population.leads:
             self.register(population.parent_state())
         return population
 
     def register(self, state: Mapping[str, Tensor], data: str | None = None) -> None:
         """Write down the network, and the data's fingerprint; InputError if the comparison has a different one."""
-        assert self.folder is not None
         digest = hashlib.sha256()
         for name, tensor in sorted(state.items()):
             digest.update(name.encode())
@@ -127,7 +113,6 @@ class Arm:
 
     def describe(self, **values: Any) -> None:
         """Add values to run.json."""
-        assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "run.json"
         stored = json.loads(read_text(path)) if path.exists() else {}
@@ -136,7 +121,6 @@ class Arm:
 
 def run_own(experiment: Callable[[Arm, int], Any], arm: Arm) -> None:
     """Call the caller's function for one run, and write run.json and result.json."""
-    assert arm.folder is not None
     environment = {"torch": torch.__version__, "numpy": np.__version__, "platform": platform.platform()}
     arm.describe(gradlex=__version__, epochs=arm.epochs, population=arm.size, environment=environment)
     with seeded(torch_seed(arm.seed, "initialization"), torch.device("cpu")):
@@ -192,7 +176,6 @@ class _Recorded(Population):
     arm: Arm
     _line: Mapping[str, Any]
     _started = 0.0
-    _appends = False
 
     def candidates(
         self, num_samples: int | None = None, size: int | None = None, *, parts: Sequence[Any] | None = None
@@ -211,7 +194,7 @@ class _Recorded(Population):
         lr = self._optimizer.options()
         middle = time.perf_counter()
         choice = super().select(errors, num_cases)
-        if self.arm.folder is not None and self.leads:
+        if self.leads:
             known = {name: getattr(choice, name) for name in ("reason", "cases_used", "disagreement")}
             line = {
                 **self._line,
@@ -222,26 +205,19 @@ class _Recorded(Population):
                 "train_seconds": round(middle - self._started, 3),
                 "select_seconds": round(time.perf_counter() - middle, 3),
             }
-            self._write(line, self.arm.folder)
+            folder = self.arm.folder  # after a checkpoint, the lines of the generations before it stay
+            lines = [each for each in _lines(folder) if each["generation"] < line["generation"]]
+            text = "".join(json.dumps(each) + "\n" for each in [*lines, line])
+            write_atomically(folder / _RECORDS, text.encode())
         return choice
-
-    def _write(self, line: Mapping[str, Any], folder: Path) -> None:
-        if not self._appends:  # a run that goes on from a checkpoint keeps the lines of the generations before it
-            kept = [each for each in _lines(folder) if each["generation"] < line["generation"]]
-            write_atomically(folder / _RECORDS, "".join(json.dumps(each) + "\n" for each in kept).encode())
-            self._appends = True
-        with open(folder / _RECORDS, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
 
 
 _RECORDS = "generations.jsonl"
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
-    """The generations of a run; a last line that was cut off is left out."""
     path = folder / _RECORDS
-    lines = read_text(path).split("\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in read_text(path).splitlines()] if path.exists() else []
 
 
 def _check_same(found: Mapping[str, Any], seed: int, other: Mapping[str, Any]) -> None:
@@ -249,12 +225,10 @@ def _check_same(found: Mapping[str, Any], seed: int, other: Mapping[str, Any]) -
     if "identity" not in other:
         return
     here, there = found["shapes"], other["identity"]["shapes"]
-    differing = [f"{key} is missing here" for key in there if key not in here]
-    differing += [f"{key} is new here" for key in here if key not in there]
-    differing += [
-        f"{key} has the shape {tuple(shape)} here and {tuple(there[key])} there"
-        for key, shape in here.items()
-        if there.get(key, shape) != shape
+    differing = [
+        f"{key}: {here.get(key, 'nothing')} here, {there.get(key, 'nothing')} there"
+        for key in {**there, **here}
+        if here.get(key) != there.get(key)
     ]
     what, cure = "network", "choose another folder for the new one, or remove the old runs"
     if not differing and seed == other["seed"] and found["data"] != other["identity"]["data"]:

@@ -67,11 +67,6 @@ def make_arms(
     ]
 
 
-def to_do(arms: Iterable[Arm]) -> list[Arm]:
-    """The runs that aren't finished."""
-    return [arm for arm in arms if arm.folder is not None and not (arm.folder / "result.json").exists()]
-
-
 def run_arms(function: Callable[[Arm], Any], arms: Iterable[Arm], backend: Backend) -> Iterator[Finished]:
     """Call the function for each run, and yield each outcome; why one failed is kept as error.txt.
 
@@ -84,7 +79,6 @@ def run_arms(function: Callable[[Arm], Any], arms: Iterable[Arm], backend: Backe
             if finished.bad_input:
                 raise InputError(f"{finished.name}: {finished.reason}") from RuntimeError(finished.traceback)
             folder = by_name[finished.name].folder
-            assert folder is not None
             (folder / "error.txt").unlink(missing_ok=True)
             if finished.reason:
                 folder.mkdir(parents=True, exist_ok=True)

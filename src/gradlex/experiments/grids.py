@@ -23,8 +23,8 @@ class Grid:
     Examples:
         >>> from gradlex.experiments import paper_grid
         >>> grid = paper_grid("table3", "paper")
-        >>> grid.models, len(grid)
-        (('vgg16', 'resnet18'), 30)
+        >>> grid.models, grid.num_seeds
+        (('vgg16', 'resnet18'), 3)
     """
 
     datasets: tuple[str, ...] = ("cifar10",)
@@ -34,10 +34,6 @@ class Grid:
     epochs: int = 200
     """Of the SGD baseline."""
     recipe: Recipe
-
-    def __len__(self) -> int:
-        """The number of runs."""
-        return len(self.datasets) * len(self.models) * len(self.methods) * self.num_seeds
 
 
 _PAPER = Recipe(lr=0.1, weight_decay=1e-4, augment="crop4,flip", precision="float32")

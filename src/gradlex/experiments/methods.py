@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradlex.errors import InputError, unknown_name
-from gradlex.recipe import OPTIMIZERS, PRESETS, Recipe
+from gradlex.recipe import PRESETS, Recipe
 
 POPULATION = 4  # the paper's
 
@@ -72,13 +72,16 @@ _BRANCHED = {**_LATE, "momentum_state": "inherit"}
 _SURVIVE = "lexicase(on_all_fail=survive)"
 
 
-def _method(name: str, title: str, selection: str, **changes: Any) -> Method:
-    return Method(name=name, title=title, changes={"selection": selection, **changes})
+def _method(
+    name: str, title: str, selection: str, *, matched: bool = False, on_losses: bool = False, **changes: Any
+) -> Method:
+    changes = {"selection": selection, **changes}
+    return Method(name=name, title=title, changes=changes, matched=matched, on_losses=on_losses)
 
 
 _METHODS = (
     _method("sgd", "SGD", "sgd"),
-    Method(name="sgd-matched", title="SGD with as many samples", changes={"selection": "sgd"}, matched=True),
+    _method("sgd-matched", "SGD with as many samples", "sgd", matched=True),
     _method("random", "random", "random"),
     _method("tournament", "tournament", "tournament"),
     _method("lexicase", "lexicase", "lexicase"),
@@ -88,12 +91,7 @@ _METHODS = (
     _method("lexicase-no-momentum", "lexicase, no momentum", "lexicase", momentum=0.0),
     _method("lexicase-inherit", "lexicase, momentum inherited", "lexicase", momentum_state="inherit"),
     _method("lexicase-survive", "lexicase, survive", _SURVIVE),
-    Method(
-        name="epsilon-lexicase",
-        title="epsilon-lexicase on losses",
-        changes={"selection": "epsilon-lexicase"},
-        on_losses=True,
-    ),
+    _method("epsilon-lexicase", "epsilon-lexicase on losses", "epsilon-lexicase", on_losses=True),
     _method("average", "average", "lexicase", promotion="average"),
     _method("expected", "lexicase, expected", "lexicase", promotion="expected"),
     _method("swa", "SWA", "sgd", **_LATE),
@@ -110,8 +108,6 @@ def find_method(given: str | Method) -> Method:
     """The method of a name, or a method of your own."""
     if isinstance(given, Method):
         return given
-    if given in OPTIMIZERS and given not in METHODS:
-        raise InputError(f"{given} is an optimizer, not a method: set optimizer={given!r} in the recipe.")
     if given not in METHODS:
         raise unknown_name("method", given, METHODS)
     return METHODS[given]

@@ -379,20 +379,13 @@ class Population:
             own_places = {i: mean_places(trained.snapshots[i], trained.optimizers[i]) for i in trained.snapshots}
             for place, tensor in mean_places(model, optimizer).items():
                 # A parameter that a candidate never used has no optimizer state there: it follows the chosen one.
-                parts = [
-                    (
-                        w,
-                        self.team.spread(i, own_places[i].get(place, tensor) if i in own_places else None, tensor),
-                    )
-                    for i, w in others
-                ]
+                parts = []
+                for i, weight in others:
+                    own_part = own_places[i].get(place, tensor) if i in own_places else None
+                    parts.append((weight, self.team.spread(i, own_part, tensor)))
                 move_to_mean(tensor, parts)
-        self._put(
-            (
-                model,
-                optimizer if trained.size == 1 or self._momentum_state == "inherit" else cloned(self._optimizer.blank),
-            )
-        )
+        inherits = trained.size == 1 or self._momentum_state == "inherit"
+        self._put((model, optimizer if inherits else cloned(self._optimizer.blank)))
         if self._recalibrate is not None and trained.size > 1:
             with seeded(torch_seed(self.seed, "recalibration", self.generation), self._network.device):
                 self._recalibrate()

@@ -5,6 +5,7 @@ from .frames import history as history
 from .frames import results as results
 from .page import write_experiment_page as write_experiment_page
 from .page import write_run_page as write_run_page
+from .paper import figure2 as figure2
 from .paper import paper as paper
 from .results_page import write_results_page as write_results_page
 from .statistics import holm as holm

@@ -184,7 +184,10 @@ def compare(
         metric, higher_is_better = metric or "accuracy", higher_is_better is None or higher_is_better
     else:
         experiment, data, base = _sorted(experiment, data, base)
-        epochs = epochs or base.epochs or _usual_epochs(base)
+        from gradlex.data.registry import DATASETS, OWN
+
+        usual = base.epochs or DATASETS.get(base.dataset, OWN).epochs
+        epochs = usual if epochs is None else epochs
     epochs = check("epochs", Count, epochs)
     size = check("population", Count, (base.population or POPULATION) if population is None else population)
     for method in chosen:  # raises an error for what doesn't fit, before anything is written
@@ -209,7 +212,8 @@ def compare(
     arms = make_arms(chosen, seeds, epochs=epochs, population=size, folder=folder)
     missing = to_do(arms)
     if commands_only:
-        flags = {"experiment": name_of(experiment)} if own else shared
+        texts = {name: value for name, value in options.items() if isinstance(value, str)}
+        flags = {"experiment": name_of(experiment)} if own else {**shared, **texts}
         listed = commands(missing, {**flags, "epochs": epochs, "population": size}, folder)
         return Comparison(study=studies(folder)[0], commands=tuple(listed))
     function: Callable[[Arm], Any] = (
@@ -221,8 +225,9 @@ def compare(
     for number, finished in enumerate(run_arms(function, missing, backend), start=len(arms) - len(missing) + 1):
         if finished.reason:
             failures.append(finished)
-        elif metric is None:  # the task's primary metric
-            metric, higher_is_better = next(iter(finished.value.items()))
+        elif higher_is_better is None:  # the task knows, and which metric is its primary one
+            metric = metric or next(iter(finished.value))
+            higher_is_better = finished.value.get(metric, True)
             declare(folder, {**plan, "metric": metric, "higher_is_better": higher_is_better})
         if progress:
             failed = f" failed: {finished.reason}" if finished.reason else ""
@@ -235,16 +240,13 @@ def compare(
 
 def _sorted(model: Any, data: Any, recipe: Recipe) -> tuple[Any, Any, Recipe]:
     """The model and the data if they are objects; names go into the recipe, which says "given" for objects."""
+    objects = []
     for name, given in (("model", model), ("dataset", data)):
+        text = isinstance(given, str | os.PathLike)
         if given is not None:
-            recipe = recipe.replace(**{name: os.fspath(given) if isinstance(given, str | os.PathLike) else GIVEN})
-    return (None if recipe.model != GIVEN else model), (None if recipe.dataset != GIVEN else data), recipe
-
-
-def _usual_epochs(recipe: Recipe) -> int:
-    from gradlex.data.registry import DATASETS, OWN
-
-    return DATASETS.get(recipe.dataset, OWN).epochs
+            recipe = recipe.replace(**{name: os.fspath(given) if text else GIVEN})
+        objects.append(None if text else given)
+    return objects[0], objects[1], recipe
 
 
 def _listed(name: str, given: Any) -> list[Any]:

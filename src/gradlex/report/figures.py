@@ -226,9 +226,11 @@ def _stacked(panels: int, height: float = 1.75) -> tuple[Figure, list[Axes]]:
 
 
 def _make_log(ax: Axes) -> None:
-    """A logarithmic axis with plain numbers."""
+    """A logarithmic axis with plain numbers, if all values are positive."""
+    if not 0 < ax.dataLim.ymin < np.inf:
+        return
     ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 3) if ax.dataLim.ymax < 1e4 * ax.dataLim.ymin else (1,)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from gradlex._checks import Count, check
-from gradlex._version import __version__
 from gradlex.errors import InputError
 
 Threads: TypeAlias = Count | Literal["auto"]
@@ -78,7 +77,6 @@ def peak_memory(device: torch.device) -> int | None:
 def environment(device: torch.device, processes: int) -> dict[str, Any]:
     """What computes a run: the versions and the machine that its last bits depend on."""
     return {
-        "gradlex": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

@@ -31,7 +31,7 @@ class Evaluation:
         >>> run = gradlex.train(None, None, epochs=1, population=2, train_size=200)
         >>> found = run.examine()  # on the test part
         >>> found.metrics == run.metrics["test"], len(found.errors)
-        (True, 360)
+        (True, 359)
     """
 
     metrics: dict[str, float]

@@ -40,7 +40,7 @@ class Described(BaseModel):
     model: dict[str, Any]
     """Name, number of parameters and of outputs."""
     environment: dict[str, Any]
-    """Versions, processor, device, threads, processes, and the folder that it was started in."""
+    """Versions, processor, device, threads, processes; the folder that a relative path of the data counts from."""
 
 
 class Result(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,14 +19,14 @@ from gradlex.runs.probe import lay_channels_last
 from gradlex.runs.problem import build_network
 from gradlex.runs.run import Run
 from gradlex.runs.weights import put_weights, read_weights
-from gradlex.tasks import Task, make_task
+from gradlex.tasks import make_task
 
 
 def load(
     path: Path | str,
     model: nn.Module | None = None,
     *,
-    task: Task | None = None,
+    task: Any = None,
     device: str | torch.device | None = "cpu",
 ) -> Run:
     """The finished run in a folder: its network with the final weights, its history and its result.
@@ -33,7 +34,7 @@ def load(
     Args:
         path: The run folder.
         model: A module like the one that was trained, if it came from Python; it is copied.
-        task: The task, if it was an object from Python.
+        task: The task or loss, if it was an object from Python.
         device: Where the network is to lie.
 
     Examples:

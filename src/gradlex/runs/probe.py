@@ -70,8 +70,8 @@ def probe(model: nn.Module, parts: Parts, task: Task, device: torch.device) -> P
             layer.training = training
 
 
-def _first(samples: Samples, device: torch.device, count: int = 2) -> tuple[Any, Tensor]:
-    inputs, targets = samples.clean(np.arange(min(count, len(samples))))
+def _first(samples: Samples, device: torch.device) -> tuple[Any, Tensor]:
+    inputs, targets = samples.clean(np.arange(min(2, len(samples))))
     # A clone, since images of one channel count as contiguous in both formats.
     return map_inputs(lambda t: t.to(device).clone(memory_format=torch.contiguous_format), inputs), targets.to(device)
 
@@ -166,11 +166,8 @@ def _warn_of_slips(model: nn.Module, outputs: Tensor, task: Task, modes: list[tu
 
 
 def lay_channels_last(model: nn.Module) -> None:
-    """Lay the tensors of four dimensions in the memory format in which convolutions are fastest.
-
-    `model.to(memory_format=...)` fails if there are tensors of five dimensions.
-    """
-    for tensor in (*model.parameters(), *model.buffers()):
+    """Lay the tensors of four dimensions in the memory format in which convolutions are fastest."""
+    for tensor in (*model.parameters(), *model.buffers()):  # model.to() fails if some have five
         if tensor.ndim == 4:
             tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
 

@@ -71,6 +71,7 @@ class Problem:
     model: nn.Module
     """In training mode but for its frozen layers."""
     parts: Parts
+    """The clean samples of the training part are the cases of selection."""
     task: Task
     """With what it learned from the training part."""
     selection: Selection
@@ -79,11 +80,6 @@ class Problem:
     device: torch.device
     outputs: int
     """How many numbers the network returns for a sample."""
-
-    @property
-    def train(self) -> Samples:
-        """The training part, whose clean samples are the cases of selection."""
-        return self.parts.train
 
 
 def make_problem(
@@ -96,12 +92,7 @@ def make_problem(
 ) -> Problem:
     """Load, build, probe and resolve, each once.
 
-    Args:
-        given: What the caller passed in.
-        stored: The description of a run that continues, which must be the same.
-        device: Where it is computed.
-        data_dir: Where downloaded datasets are kept.
-        fresh: Whether the model needs initial weights.
+    A run that continues is `stored` and must be the same; it is `fresh` if it needs initial weights nevertheless.
     """
     asked = given.recipe if stored is None else _located(given.recipe, stored)
     parts = prepare(
@@ -113,7 +104,8 @@ def make_problem(
         augment=given.augment,
         data_dir=data_dir,
     )
-    recipe = parts.recipe.replace(dataset=given.recipe.dataset)
+    # A run that continues may have its data in another place, where it must be the same.
+    recipe = parts.recipe.replace(dataset=(given.recipe if stored is None else Recipe(**stored.recipe)).dataset)
     for note in parts.notes:
         warn(note)
     train = parts.train
@@ -151,7 +143,8 @@ def make_problem(
 
 def _each(parts: Parts, change: Callable[[Samples], Samples]) -> Parts:
     present = {name: getattr(parts, name) for name in ("train", "validation", "test")}
-    return replace(parts, **{name: change(part) for name, part in present.items() if part is not None})
+    changed: dict[str, Any] = {name: change(part) for name, part in present.items() if part is not None}
+    return replace(parts, **changed)
 
 
 def build_network(name: str, sample: Sequence[int], outputs: int, seed: int) -> nn.Module:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gradlex.callbacks import Record
+from gradlex.callbacks.progress import measured
 from gradlex.data import Samples, call, checked_inputs, prepare, read_samples
 from gradlex.data.inputs import leaves, map_inputs
 from gradlex.errors import InputError
@@ -32,11 +33,9 @@ class Metrics(dict[str, dict[str, float]]):
     """Metrics by part; a part that wasn't there raises an error that says so."""
 
     def __missing__(self, part: str) -> dict[str, float]:
-        cure = {
-            "test": "train with test=(x, y) or test_fraction=0.2",
-            "validation": "train with validation_fraction=0.1",
-        }.get(part)
-        raise MissingPartError(f"the run has no {part} data: {cure or 'it has ' + ', '.join(self)}.")
+        known = part in ("test", "validation")
+        cure = f"train with {part}=(x, y) or {part}_fraction=0.1" if known else f"it has {', '.join(self)}"
+        raise MissingPartError(f"the run has no {part} data: {cure}.")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,7 +53,7 @@ class Run:
         ['accuracy', 'loss', 'balanced_accuracy', 'worst_class_accuracy']
         >>> run.metrics["test"]
         Traceback (most recent call last):
-        gradlex.runs.run.MissingPartError: the run has no test data: train with test=(x, y) or test_fraction=0.2.
+        gradlex.runs.run.MissingPartError: the run has no test data: train with test=(x, y) or test_fraction=0.1.
         >>> run.frame()[["generation", "reason"]].shape  # a pandas frame, one row a generation
         (2, 2)
     """
@@ -124,25 +123,11 @@ class Run:
             rows.append({**row, **{f"{part}_{name}": v for part, own in metrics.items() for name, v in own.items()}})
         return pd.DataFrame(rows)
 
-    def summary(self) -> dict[str, str]:
-        """The primary metrics and the cost, as they are printed."""
-        result, recipe = self.result, self.recipe
-        found = {}
-        for part in ("test", "validation", "train"):
-            for measure in self.task.measures if part in result["metrics"] else ():
-                value = result["metrics"][part].get(measure.name)
-                shown = "-" if value is None else f"{value:.1%}" if measure.fraction else f"{value:.4g}"
-                found[f"{part} {measure.name.replace('_', ' ')}"] = shown
-        found["selection"] = f"{recipe.selection}" + (f", p = {recipe.population}" if recipe.population != 1 else "")
-        found["generations"] = f"{result['generations']:,}"
-        found["samples trained"] = f"{result['samples_trained']:,}"
-        found["case evaluations"] = f"{result['cases_evaluated']:,}"
-        found["time"] = f"{result['seconds']:,.1f} s"
-        rest = {"stopped": result.get("stopped"), "folder": None if self.path is None else str(self.path)}
-        return {**found, **{name: value for name, value in rest.items() if value}}
-
     def __repr__(self) -> str:
-        return f"Run({', '.join(f'{name}={value}' for name, value in self.summary().items())})"
+        primary = self.task.measures[0]
+        found = [f"{part} {primary.name} {measured(primary, own[primary.name])}" for part, own in self.metrics.items()]
+        where = [] if self.path is None else [str(self.path)]
+        return f"Run({', '.join([*found, f'{len(self.history)} generations', *where])})"
 
     def _answers(self, x: Any, answer: Any) -> Tensor:
         inputs = checked_inputs(x)

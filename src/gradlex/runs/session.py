@@ -11,8 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
+from gradlex._version import __version__
 from gradlex.callbacks import Callback, Record, best_generation
 from gradlex.errors import InputError, InterruptedRun
 from gradlex.evolve import evolve
@@ -49,7 +48,7 @@ class Session:
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._epochs = problem.recipe.epochs or 0
         self._trainer = Trainer(problem, compiled=compiled)
-        self._team = self._trainer.population.team
+        self.model, self._team = problem.model, self._trainer.population.team
         self.environment = environment(problem.device, self._team.processes)
         leads = self._team.rank == 0
         self._folder = folder if leads else None
@@ -59,27 +58,21 @@ class Session:
         self._stopped: str | None = None
         self._started, self._seconds_before = time.perf_counter(), 0.0
 
-    @property
-    def model(self) -> nn.Module:
-        """The network, which holds the parent."""
-        return self._trainer.model
-
     def start(self) -> None:
         """Write run.json, with which a run begins."""
         if self._folder is not None:
             weights_of(self.model)  # what no file can hold is an error now, not at the end
             parameters = sum(parameter.numel() for parameter in self.model.parameters())
             model = {"name": self.recipe.model, "parameters": parameters, "outputs": self._problem.outputs}
-            own = {**self.environment, "folder": os.getcwd()}
-            version = own.pop("gradlex")
+            relative = not os.path.isabs(self.recipe.dataset) and os.path.exists(self.recipe.dataset)
+            own = {**self.environment, **({"folder": os.getcwd()} if relative else {})}
             recipe = self.recipe.to_dict()
-            self._folder.describe(
-                Described(gradlex=version, recipe=recipe, data=self.data, model=model, environment=own)
-            )
+            described = Described(gradlex=__version__, recipe=recipe, data=self.data, model=model, environment=own)
+            self._folder.describe(described)
 
     def restore(self) -> None:
         """Continue from the checkpoint, if the run has come so far."""
-        path = self.path / CHECKPOINT if self.path is not None else Path(CHECKPOINT)
+        path = (self.path or Path()) / CHECKPOINT
         here = self._folder is not None and path.exists()
         found = self._team.from_leader(Checkpoint.load(path) if here else None)
         if found is not None:
@@ -114,7 +107,7 @@ class Session:
         )
 
     def _evolve(self) -> None:
-        trainer, recipe, samples = self._trainer, self.recipe, len(self._problem.train)
+        trainer, recipe, samples = self._trainer, self.recipe, len(self._problem.parts.train)
         for generation in evolve(
             trainer.population,
             trainer.train,
@@ -188,7 +181,7 @@ class Session:
         return self._team.from_leader(self._result(known) if self._team.rank == 0 else None)  # type: ignore[no-any-return]
 
     def _result(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        parts, done, samples = self._problem.parts, len(self.history), len(self._problem.train)
+        parts, done, samples = self._problem.parts, len(self.history), len(self._problem.parts.train)
         present = {"test": parts.test, "validation": parts.validation, "train": parts.train}
         metrics = {
             name: dict(known[name]) if name in known else self._trainer.measure(part)

@@ -23,8 +23,7 @@ def surroundings(*, device: torch.device, threads: int, deterministic: bool) -> 
     """
     with ExitStack() as stack:
         stack.enter_context(_turn())
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
+        stack.enter_context(torch.inference_mode(False))  # which enables gradients too
         for kind in {"cpu", device.type}:
             stack.enter_context(torch.autocast(kind, enabled=False))
         if torch.empty(0).device.type != "cpu":

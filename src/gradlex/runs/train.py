@@ -92,28 +92,23 @@ def train(
         >>> len(run.history)
         5
     """
-    objects = {
-        "test": test,
-        "validation": validation,
-        "clean": clean,
-        "cases": cases,
-        "augment": augment,
-        "task": task,
-    }
-    given = Given.of(model, data, recipe, fields, **objects)
+    parts = {"test": test, "validation": validation, "clean": clean}
+    given = Given.of(model, data, recipe, fields, cases=cases, augment=augment, task=task, **parts)
     check("evaluate_every", Count | None, evaluate_every)
     check("checkpoint_every", Count, checkpoint_every)
     found, folder = find_device(device), None if out is None else RunFolder(out)
     team = find_team(nn.Identity())
-    leads = folder is not None and team.rank == 0
-    described, finished, fresh = team.from_leader(_state(folder, resume=resume) if leads else (None, False, True))
+    leads = team.rank == 0
+    described, finished, fresh = team.from_leader(
+        _state(folder, resume=resume) if folder is not None and leads else (None, False, True)
+    )
     if described is not None and threads == "auto":
         threads = described.environment.get("threads", "auto")
     with ExitStack() as stack:
         stack.enter_context(surroundings(device=found, threads=count_threads(threads), deterministic=deterministic))
         problem = make_problem(given, described, device=found, data_dir=data_dir, fresh=fresh)
         if folder is not None and finished:
-            return load(folder.path, problem.model if given.model is not None else None, device=found)
+            return load(folder.path, given.model, task=given.task, device=found)
         interrupts = stack.enter_context(Interrupts(handle=folder is not None))
         epochs, patience = problem.recipe.epochs or 0, problem.recipe.patience
         session = Session(
@@ -129,8 +124,10 @@ def train(
             evaluate_every=evaluate_every or max(1, epochs // 20),
             checkpoint_every=checkpoint_every,
         )
-        if folder is not None and team.rank == 0:
+        if folder is not None and leads:
             stack.enter_context(folder.locked())
+            if described is None:
+                folder.check_free()  # another process may have started a run since
         if described is None:
             session.start()
         else:
@@ -138,9 +135,8 @@ def train(
         return session.run()
 
 
-def _state(folder: RunFolder | None, *, resume: bool) -> tuple[Described | None, bool, bool]:
+def _state(folder: RunFolder, *, resume: bool) -> tuple[Described | None, bool, bool]:
     """The description of the run to continue, whether it is finished, and whether it has no checkpoint yet."""
-    assert folder is not None
     if resume and folder.holds_run:
         return folder.description(), folder.finished, not (folder.path / CHECKPOINT).exists()
     folder.check_free()
@@ -162,8 +158,8 @@ def resume(path: Path | str, model: Any = None, data: Any = None, **options: Any
     """
     described = RunFolder(path).description()
     stored = Recipe.from_dict(described.recipe)
-    for name, value in (("model", model), ("data", data)):
-        if getattr(stored, "dataset" if name == "data" else name) == GIVEN and value is None:
+    for name, field, value in (("model", "model", model), ("data", "dataset", data)):
+        if getattr(stored, field) == GIVEN and value is None:
             raise InputError(
                 f"this run was started with {name} from Python, which isn't stored: give it again, as in "
                 f"gradlex.resume({str(path)!r}, model, data)."

@@ -29,7 +29,8 @@ class Trainer:
 
     def __init__(self, problem: Problem, *, compiled: bool = False) -> None:
         recipe = self._recipe = problem.recipe
-        self.problem, self.model = problem, problem.model
+        self._task, self._train, self.model = problem.task, problem.parts.train, problem.model
+        self._batch_size = recipe.batch_size or len(problem.parts.train)
         called = torch.compile(self.model) if compiled else self.model
         assert isinstance(called, nn.Module)
         self._called = called
@@ -42,14 +43,14 @@ class Trainer:
             selection=problem.selection,
             promotion=recipe.promotion,
             momentum_state=recipe.momentum_state or "reset",
-            recalibrate=self._after_promotion if recipe.recalibrate else None,
+            recalibrate=(lambda: self.recalibrate(recipe.recalibrate)) if recipe.recalibrate else None,
         )
         self._network = Network(self.model)
         self._device = self._network.device
 
     def train(self, candidate: Candidate) -> float:
         """SubGD: train the candidate on its part, and return its mean loss."""
-        recipe, task = self._recipe, self.problem.task
+        recipe = self._recipe
         for group in self._optimizer.param_groups:
             group["lr"] = recipe.lr_at(candidate.generation)
             if isinstance(self._optimizer, torch.optim.SGD) and group["fused"] and group["momentum"]:
@@ -59,9 +60,9 @@ class Trainer:
         total: Any = 0.0
         self._optimizer.zero_grad()
         for batch in batches(candidate.indices, self._batch_size):
-            inputs, targets = self.problem.train.augmented(batch, rng)
+            inputs, targets = self._train.augmented(batch, rng)
             with self._precision():
-                loss = task.loss(call(self._called, inputs), targets)
+                loss = self._task.loss(call(self._called, inputs), targets)
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
             self._optimizer.zero_grad()
@@ -73,8 +74,8 @@ class Trainer:
         with self._precision():
             return torch.cat(
                 [
-                    self.problem.task.errors(call(self._called, inputs), targets)
-                    for inputs, targets in evaluated_batches(self.problem.train, cases)
+                    self._task.errors(call(self._called, inputs), targets)
+                    for inputs, targets in evaluated_batches(self._train, cases)
                 ]
             )
 
@@ -83,7 +84,7 @@ class Trainer:
         parent = self._network.capture()
         self._network.install(self._network.shielded(parent))
         try:
-            return dict(self.problem.task.metrics(outputs_of(self.model, samples, self._recipe.seed)))
+            return dict(self._task.metrics(outputs_of(self.model, samples, self._recipe.seed)))
         finally:
             self._network.install(parent)
 
@@ -94,7 +95,8 @@ class Trainer:
 
     def install(self, snapshot: Snapshot) -> None:
         """Give the network a state."""
-        self._network.install(_on(self._device, cloned(snapshot)))
+        tensors = {name: None if t is None else t.to(self._device) for name, t in snapshot["tensors"].items()}
+        self._network.install(cloned({**snapshot, "tensors": tensors}))
 
     def recalibrate(self, count: int, index: int = 0) -> None:
         """Compute batch-norm statistics anew on `count` training batches, augmented as in training.
@@ -105,26 +107,18 @@ class Trainer:
         layers = [m for m in self.model.modules() if isinstance(m, _BatchNorm) and m.training]
         layers = [layer for layer in layers if layer.running_mean is not None]
         rng = stream(self._recipe.seed, "recalibration", self.population.generation, index)
-        drawn = rng.permutation(len(self.problem.train))[: count * self._batch_size]
+        drawn = rng.permutation(len(self._train))[: count * self._batch_size]
         with torch.no_grad(), _means_of_batches(layers):
             for batch in batches(drawn, self._batch_size) if layers else ():
-                inputs, _ = self.problem.train.augmented(batch, rng)
+                inputs, _ = self._train.augmented(batch, rng)
                 call(self.model, inputs)
 
     def finish_tail(self, mean: Snapshot) -> None:
         """Make the mean of the parents the network, with the batch-norm statistics of every sample."""
         self.install(mean)
-        steps = -(-len(self.problem.train) // self._batch_size)
+        steps = -(-len(self._train) // self._batch_size)
         with seeded(torch_seed(self._recipe.seed, "recalibration", self.population.generation, 1), self._device):
             self.recalibrate(steps, index=1)
-
-    def _after_promotion(self) -> None:
-        self.recalibrate(self._recipe.recalibrate)
-
-    @property
-    def _batch_size(self) -> int:
-        assert self._recipe.batch_size is not None  # resolved
-        return self._recipe.batch_size
 
     def _precision(self) -> torch.autocast:
         # Without its cache, which would not notice that another candidate's weights are behind the same parameters.
@@ -186,8 +180,3 @@ def _means_of_batches(layers: list[_BatchNorm]) -> Iterator[None]:
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
-
-
-def _on(device: torch.device, snapshot: Snapshot) -> Snapshot:
-    tensors = {name: None if t is None else t.to(device) for name, t in snapshot["tensors"].items()}
-    return {"tensors": tensors, "extra": snapshot["extra"]}

@@ -10,7 +10,7 @@ from gradlex.selection.lexicase import Lexicase
 from gradlex.selection.plexicase import Plexicase
 from gradlex.selection.promotion import promoting
 from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Indices, Selection
-from gradlex.selection.random import Random
+from gradlex.selection.random_choice import Random
 from gradlex.selection.registry import SELECTIONS, SelectionInfo, make_selection
 from gradlex.selection.table import (
     Chances,

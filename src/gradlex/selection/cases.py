@@ -75,24 +75,14 @@ class Cases:
             raise InputError("weights or priority by name, and nan='missing', are about groups: give groups too.")
 
     def strategy(self, selection: Selection, num_samples: int) -> Selection:
-        """A strategy that selects by these cases, for `Population(selection=...)`.
-
-        Examples:
-            >>> import numpy as np
-            >>> from gradlex.selection import Cases, Lexicase, TableErrors
-            >>> select = Cases(groups=[0, 0, 0, 1]).strategy(Lexicase(), num_samples=4)
-            >>> errors = TableErrors([[0, 0, 0, 1], [1, 1, 1, 0]])
-            >>> choice = select(np.arange(4), errors, np.random.default_rng(0))
-            >>> choice.cases_used, choice.columns_used  # one group of one or three samples
-            (1, 3)
-        """
+        """A strategy that selects by these cases of so many samples, for `Population(selection=...)`."""
         if self.maximize or self.nan != "worst":
             raise InputError(
                 "maximize and nan are for tables: leave them out (in training lower is better, and NaN is worst)."
             )
         found = self.resolve(num_samples)
         if isinstance(selection, Strategy):
-            selection = selection.settled(graded=found.grouped).following(found.order)
+            selection = Strategy.following(selection.settled(graded=found.grouped), found.order)
         return OnCases(selection, found)
 
     def table(self, errors: npt.ArrayLike) -> tuple[ErrorTable, CaseOrder | None]:

@@ -31,7 +31,9 @@ class TooManyPools(Exception):
     """More pools can be reached than are followed: the chances must be estimated."""
 
 
-def lexicase_probabilities(table: ErrorTable, *, ends: bool, depth: int | None, order: CaseOrder | None) -> Floats:
+def lexicase_probabilities(
+    table: ErrorTable, *, ends: bool = False, depth: int | None = None, order: CaseOrder | None = None
+) -> Floats:
     """Lexicase on a checked (candidates, cases) table; a pool that fails a case `ends`, or survives whole."""
     if depth is not None and order is not None:
         raise InputError(

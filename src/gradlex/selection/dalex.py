@@ -4,10 +4,9 @@ Each case gets a weight, the softmax of a draw from N(0, sigma^2); the candidate
 wins. A large sigma makes the heaviest case matter more than all the others together, and so on down: lexicase. Sigma 0
 is the mean error.
 
-At sigma 200 weights span hundreds of orders of magnitude, so a plain sum loses all but the heaviest cases, and
-candidates that differ tie. Hence float64, each case's minimum subtracted first (which changes no comparison), and,
-among candidates still too close to separate, the same once more on the cases that differ. Infinite errors are compared
-before finite ones: a limit in which they outweigh everything. Ties are random.
+At sigma 200 a plain sum loses all but the heaviest cases, and candidates that differ tie. Hence each case's minimum is
+subtracted first (which changes no comparison), and candidates still too close to separate are compared once more on the
+cases on which they differ. Infinite errors are compared before finite ones. Ties are random.
 """
 
 from __future__ import annotations

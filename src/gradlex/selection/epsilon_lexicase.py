@@ -38,10 +38,6 @@ from gradlex.selection.protocol import (
 from gradlex.selection.strategy import Strategy
 
 _EachCase = Annotated[tuple[NonNegative, ...], "one such number for each case"]
-_DRAWS = 64
-"""Cases drawn with replacement for many parents at once, before only cases are drawn that change a pool."""
-_BLOCK = 1 << 20
-"""How many (parent, candidate) pairs are held at once, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +74,14 @@ class EpsilonLexicase(Strategy):
         trail = Trail()
         for part in slices(cases):
             epsilons = None if given is None else given[part]
-            if self.mode == "static":
-                table = _failing(errors(part, everyone), epsilons)[np.isin(everyone, pool)]
-                epsilons = np.zeros(len(part))
-            elif self.mode == "dynamic" or epsilons is not None:
+            if self.mode == "dynamic" or (self.mode == "semi-dynamic" and epsilons is not None):
                 table = errors(part, pool).astype(np.float64)
             else:
                 whole = errors(part, everyone).astype(np.float64)
-                table, epsilons = whole[np.isin(everyone, pool)], _median_absolute_deviation(whole)
+                epsilons = _median_absolute_deviation(whole) if epsilons is None else epsilons
+                if self.mode == "static":
+                    whole, epsilons = _failing(whole, epsilons), np.zeros(len(part))
+                table = whole[np.isin(everyone, pool)]
             start = trail.used
             alive = np.ones(len(pool), dtype=bool)
             columns = np.arange(len(part))
@@ -114,36 +110,30 @@ class EpsilonLexicase(Strategy):
 
     def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
         """`k` independent parents, each by its own order of the cases."""
-        given = self._given(table.shape[1])
-        if self.mode == "static":
-            return lexicase_parents(_failing(table, given), k, rng, ends=False, depth=None, order=order)
-        if order is not None or (self.mode == "dynamic" and given is None):
+        values, within = table.astype(np.float64), self._within(table)
+        if within is None:
             return None
-        values = table.astype(np.float64)
-        within = _median_absolute_deviation(values) if given is None else given
-        parents = np.empty(k, dtype=np.intp)
-        block = max(64, _BLOCK // len(values))
-        for start in range(0, k, block):
-            some = parents[start : start + block]  # a view
-            pools = _filtered(values, within, len(some), rng)
-            nth = rng.integers(pools.sum(axis=1))
-            some[:] = (pools.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
-        return parents
+        if self.mode == "static":
+            return lexicase_parents(_failing(values, within), k, rng, order=order)
+        return lexicase_parents(values, k, rng, order=order, within=within)
 
     def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
         """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
-        given = self._given(table.shape[1])
-        if self.mode == "static":
-            return lexicase_probabilities(_failing(table, given), ends=False, depth=None, order=order)
-        if self.mode == "dynamic" and given is None:
+        values, within = table.astype(np.float64), self._within(table)
+        if within is None:
             return None
-        values = table.astype(np.float64)
-        within = _median_absolute_deviation(values) if given is None else given
+        if self.mode == "static":
+            return lexicase_probabilities(_failing(values, within), order=order)
 
         def near(errors: ErrorTable, cases: Indices) -> Mask:
             return np.asarray(errors <= errors.min(axis=0) + within[cases])
 
         return filter_probabilities(near, values, marks=within, order=order)
+
+    def _within(self, table: ErrorTable) -> Floats | None:
+        """The epsilon of each case of a table; None where it is the pool's own deviation."""
+        given = self._given(table.shape[1])
+        return _median_absolute_deviation(table) if given is None and self.mode != "dynamic" else given
 
 
 def _median_absolute_deviation(table: ErrorTable) -> Floats:
@@ -159,37 +149,6 @@ def _median_absolute_deviation(table: ErrorTable) -> Floats:
     return deviations
 
 
-def _failing(table: ErrorTable, given: Floats | None) -> Floats:
+def _failing(values: Floats, within: Floats) -> Floats:
     """Static: 1 where a candidate is not within epsilon of the population's best, otherwise 0."""
-    values = table.astype(np.float64)
-    within = _median_absolute_deviation(values) if given is None else given
     return np.asarray(values > values.min(axis=0) + within, dtype=np.float64)
-
-
-def _filtered(values: Floats, within: Floats, k: int, rng: np.random.Generator) -> Mask:
-    """`k` pools, (k, candidates), each filtered by its own order of cases to the end, all at once.
-
-    A used case never changes the pool again, so cases may be drawn with replacement; and the next one to change a pool
-    is any of the cases that can, so that the pools left after some draws get one of these each time.
-    """
-    pools = np.ones((k, len(values)), dtype=bool)
-
-    def narrow(which: Indices, cases: Indices) -> Indices:
-        errors = values[:, cases].T
-        best = np.where(pools[which], errors, np.inf).min(axis=1)
-        pools[which] &= errors <= (best + within[cases])[:, None]
-        return np.asarray(which[pools[which].sum(axis=1) > 1])
-
-    active = np.arange(k if len(values) > 1 else 0)
-    for _ in range(_DRAWS):
-        active = narrow(active, rng.integers(len(within), size=len(active)))
-    while len(active):
-        kinds, kind = np.unique(pools[active], axis=0, return_inverse=True)
-        cases = np.full(len(active), -1)
-        for number, pool in enumerate(kinds):
-            errors, its = values[pool], kind.ravel() == number
-            telling = np.flatnonzero((errors > errors.min(axis=0) + within).any(axis=0))
-            if len(telling):
-                cases[its] = rng.choice(telling, its.sum())
-        active = narrow(active[cases >= 0], cases[cases >= 0])
-    return pools

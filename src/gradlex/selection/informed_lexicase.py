@@ -1,13 +1,11 @@
 """Informed down-sampled lexicase selection (Boldi, Briesch, Sobania, Lalejini, Helmuth et al. 2023).
 
 The sample holds cases that differ. A case's solve vector says which candidates solve it (error 0); the distance of two
-cases is the Hamming distance of their vectors. Farthest-first traversal: the first case is random, each next one is the
-farthest from the cases already taken, that is, with the greatest least distance; ties are broken at random. Lexicase
-then selects on the sample in a random order.
+cases is the Hamming distance of their vectors. The first case is random, each next one has the greatest least distance
+from the cases already taken, ties at random. Lexicase then selects on the sample in a random order.
 
-Distances need every candidate on every case, so they are refreshed only every `refresh` generations. What is remembered
-are the solve vectors, a bit for each candidate: the distances of 50,000 cases would not fit. With graded errors maybe
-no case is solved at all; all distances are then 0, and the sample is a random one.
+Distances need every candidate on every case, so they are refreshed only every so many generations. What is remembered
+are the solve vectors, a bit for each candidate: the distances of 50,000 cases would not fit.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class InformedLexicase(Lexicase):
     refresh: Count = 10
 
     def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
-        """Choose one candidate by a sample of the cases; what is remembered grows older by a generation."""
+        """Choose one candidate by a sample of the cases; its memory grows older by a generation."""
         choice = super().__call__(cases, errors, rng)
         if not choice.memory:
             return choice

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gradlex.selection.protocol import CaseOrder, ErrorTable, Indices, Mask, Rng, worst_for_nan
+from gradlex.selection.protocol import CaseOrder, ErrorTable, Floats, Indices, Mask, Rng, worst_for_nan
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 """(pools, words): in a pool's bytes, bit i of byte b is candidate 8 b + i."""
@@ -25,21 +25,28 @@ _LEAST_DRAWS = 16
 """Cases drawn with replacement before a whole permutation is: an eighth of all that can matter, but at least these."""
 _BLOCK = 1 << 23
 """How many (parent, candidate) or (parent, case) pairs are held at once, at most."""
-_PART = 1 << 20
+_PART = 1 << 21
 """How many bytes of the table are compared at a time, so that they stay in the cache."""
 
 
 def lexicase_parents(
-    table: ErrorTable, k: int, rng: Rng, *, ends: bool, depth: int | None, order: CaseOrder | None
+    table: ErrorTable,
+    k: int,
+    rng: Rng,
+    *,
+    ends: bool = False,
+    depth: int | None = None,
+    order: CaseOrder | None = None,
+    within: Floats | None = None,
 ) -> Indices:
-    """`k` independent parents from a (candidates, cases) table; a pool that fails a case `ends`, or survives whole.
+    """`k` independent parents from a (candidates, cases) table; NaN and negative infinity count as the worst.
 
-    NaN and negative infinity count as the worst.
+    A pool that fails a case `ends`, or survives whole. `within` of the best error of a case is as good as it.
     """
-    filters = _Filters(table, ends=ends)
+    filters = _Filters(table, ends, within)
     if not len(filters.telling):
         return rng.integers(len(table), size=k)
-    block = max(64, _BLOCK // max(table.shape))
+    block = max(64, (_BLOCK if within is None else _BLOCK >> 3) // max(table.shape))
     sizes = [min(block, k - start) for start in range(0, k, block)]
     return np.concatenate([_select(filters, size, rng, depth, order) for size in sizes])
 
@@ -67,13 +74,8 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None, order: CaseO
             if not len(active):
                 break
     if len(active):
-        cases, row = filters.table.shape[1], np.cumsum(np.isin(np.arange(k), active)) - 1
-        orders = np.empty((len(active), cases if depth is None else min(depth, cases)), dtype=np.int32)
-        if order is not None:
-            orders[:] = order.draw(len(active), cases, rng)[:, :depth]
-        else:
-            for each in orders:
-                each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
+        orders = _orders(len(active), filters.table.shape[1], depth, order, rng)
+        row = np.cumsum(np.isin(np.arange(k), active)) - 1
         for step in range(orders.shape[1]):
             advance(orders[row[active], step].astype(np.intp))
             if not len(active):
@@ -90,11 +92,21 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None, order: CaseO
     return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
 
 
+def _orders(count: int, cases: int, depth: int | None, order: CaseOrder | None, rng: Rng) -> npt.NDArray[np.integer]:
+    """So many orders of the cases, up to a depth: (count, cases)."""
+    if order is not None:
+        return order.draw(count, cases, rng)[:, :depth]
+    orders = np.empty((count, cases if depth is None else min(depth, cases)), dtype=np.int32)
+    for each in orders:
+        each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
+    return orders
+
+
 class _Filters:
     """What each case lets pass: the best on it, or only candidates who solve it where failing `ends` the selection."""
 
-    def __init__(self, table: ErrorTable, *, ends: bool) -> None:
-        self.table, self.ends = table, ends
+    def __init__(self, table: ErrorTable, ends: bool, within: Floats | None) -> None:
+        self.table, self.ends, self.within = table, ends, within
         population, cases = table.shape
         everyone = np.arange(-(-population // 64) * 64) < population
         self.everyone = np.packbits(everyone, bitorder="little").view(np.uint64)
@@ -111,9 +123,10 @@ class _Filters:
         """(cases, words): the best on each case; None where few share the best error."""
         self.telling = np.arange(cases)
         """The cases that can matter."""
-        if not ends and population > 1 and np.count_nonzero(sample[:8] == guess) <= cases:
+        few = np.count_nonzero(sample[:8] == guess) <= cases
+        if within is not None or (few and not ends and population > 1):
             return
-        highest = sample.max(axis=0)
+        highest = sample[:8].max(axis=0)
         other = np.where(highest > guess, highest, highest.max())
         self.bits, self.two_levels = _compared(table, self._guess, other)
         """Whether no case has more than two errors: a pool without its best then all fail it."""
@@ -128,9 +141,9 @@ class _Filters:
     def filter(self, pools: Words | None, cases: Indices) -> tuple[Words, Mask]:
         """Each pool (None: everyone) after its case, and whether it is done: one candidate, or all failed."""
         if self.bits is None:
-            if pools is None:
+            if pools is None and self.within is None:
                 return self._first(cases)
-            left = self._looked_up(pools, cases)
+            left = self._looked_up(self._everywhere(len(cases)) if pools is None else pools, cases)
             return left, _alone(left)[0]
         left = self.bits.take(cases, axis=0)
         if pools is not None:
@@ -138,7 +151,7 @@ class _Filters:
         done, empty = _alone(left)
         missed = np.flatnonzero(empty)
         if len(missed):
-            held = pools[missed] if pools is not None else np.tile(self.everyone, (len(missed), 1))
+            held = self._everywhere(len(missed)) if pools is None else pools[missed]
             if self.ends or self.two_levels:
                 left[missed], done[missed] = held, self.ends
             else:
@@ -146,24 +159,27 @@ class _Filters:
                 done[missed] = _alone(left[missed])[0]
         return left, done
 
+    def _everywhere(self, count: int) -> Words:
+        return np.tile(self.everyone, (count, 1))
+
     def _first(self, cases: Indices) -> tuple[Words, Mask]:
         """The best of the population on each case, where few are, and whether there is one."""
         population, columns = self.table.shape
         drawn = np.bincount(cases, minlength=columns) > 0
         different, number = np.flatnonzero(drawn), (np.cumsum(drawn) - 1)[cases]
-        if len(different) > columns // 2:
+        whole = len(different) > columns // 2
+        if whole:
             different, number = np.arange(columns), cases
-            low = self.table <= self._guess
-        else:
-            guess = self._guess[different]
-            low = np.empty((population, len(different)), dtype=bool)
-            part = np.empty((max(1, _PART // guess.nbytes), len(different)), dtype=guess.dtype)
-            for start in range(0, population, len(part)):
-                some = part[: population - start]
-                np.take(self.table[start : start + len(part)], different, axis=1, out=some, mode="clip")
-                np.less_equal(some, guess, out=low[start : start + len(part)])
-        candidate, column = np.divmod(np.flatnonzero(low), len(different))
-        errors = _worst(self.table[candidate, different[column]])
+        guess, places, values = self._guess[different], [], []
+        step = max(1, _PART // (4 * guess.nbytes))
+        for start in range(0, population, step):
+            some = self.table[start : start + step]
+            some = some if whole else some.take(different, axis=1)
+            place = np.flatnonzero(some <= guess)
+            places.append(start * len(different) + place)
+            values.append(some.reshape(-1)[place])  # now, while they are in the cache
+        candidate, column = np.divmod(np.concatenate(places), len(different))
+        errors = _worst(np.concatenate(values))
         lowest = np.full(len(different), np.inf)
         np.minimum.at(lowest, column, errors)
         best = errors == lowest[column]
@@ -175,7 +191,7 @@ class _Filters:
         owner, candidate = _members(pools)
         errors = _worst(self.table[candidate, cases[owner]])
         lowest = np.minimum.reduceat(errors, np.flatnonzero(np.diff(owner, prepend=-1)))
-        best = errors == lowest[owner]
+        best = errors <= lowest[owner] + (0 if self.within is None else self.within[cases[owner]])
         return self._pools(owner[best], candidate[best], len(pools))
 
     def _pools(self, owner: Indices, candidate: Indices, count: int) -> Words:

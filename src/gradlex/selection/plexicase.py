@@ -15,11 +15,11 @@ import numpy as np
 
 from gradlex._checks import NonNegative
 from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided
-from gradlex.selection.strategy import Strategy
+from gradlex.selection.strategy import ClosedForm
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plexicase(Strategy):
+class Plexicase(ClosedForm):
     """Draw one candidate by its probability.
 
     Examples:

@@ -17,7 +17,7 @@ from gradlex._checks import check
 from gradlex.errors import InputError
 from gradlex.selection.cases import OnCases
 from gradlex.selection.protocol import CaseErrors, Choice, Floats, Indices, Rng, Selection, worst_for_nan
-from gradlex.selection.random import Random, Sgd
+from gradlex.selection.random_choice import Random, Sgd
 from gradlex.selection.strategy import Strategy
 from gradlex.selection.table import chances_of, exact_selections
 

@@ -18,8 +18,6 @@ Indices: TypeAlias = npt.NDArray[np.intp]
 ErrorTable: TypeAlias = npt.NDArray[np.floating | np.integer]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-
-
 Rng: TypeAlias = np.random.Generator
 
 
@@ -172,7 +170,7 @@ def worst_for_nan(array: npt.NDArray[Any]) -> ErrorTable:
 
 
 def only_zero_and_one(table: ErrorTable) -> bool:
-    """Whether every error is 0 (solved) or 1 (failed); what is not finite, a network that broke, is a failure too."""
+    """Whether every error is 0 (solved) or 1 (failed); an error that is not finite is a failure too."""
     for start in range(0, len(table), 256):  # no mask as large as the table
         part = table[start : start + 256]
         if not ((part == 0) | (part == 1) | ~np.isfinite(part)).all():

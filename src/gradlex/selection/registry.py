@@ -18,7 +18,7 @@ from gradlex.selection.informed_lexicase import InformedLexicase
 from gradlex.selection.lexicase import Lexicase
 from gradlex.selection.plexicase import Plexicase
 from gradlex.selection.protocol import CaseErrors, Choice, Indices, Rng, Selection
-from gradlex.selection.random import Random, Sgd
+from gradlex.selection.random_choice import Random, Sgd
 from gradlex.selection.strategy import Strategy
 from gradlex.selection.tournament import Tournament
 

@@ -71,3 +71,11 @@ class Strategy:
     def has_exact_chances(self) -> bool:
         """Whether `probabilities` knows the chances with these options."""
         return self.probabilities(np.zeros((1, 1))) is not None
+
+
+class ClosedForm(Strategy):
+    """A strategy whose chances are known for every table, so that many parents are drawn by them."""
+
+    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+        """`k` independent parents."""
+        return rng.choice(len(table), size=k, p=self.probabilities(table, order))

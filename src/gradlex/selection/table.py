@@ -16,7 +16,7 @@ from gradlex.selection.cases import Cases, as_array
 from gradlex.selection.chances import TooManyPools
 from gradlex.selection.lexicase import Lexicase
 from gradlex.selection.protocol import CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, Selection
-from gradlex.selection.random import Sgd
+from gradlex.selection.random_choice import Sgd
 from gradlex.selection.registry import SELECTIONS, make_selection
 from gradlex.selection.strategy import Strategy
 
@@ -29,7 +29,7 @@ _SEED = 20_220_425
 
 
 class TableErrors:
-    """CaseErrors over a (candidates, cases) array; what is not finite counts as infinity, the worst.
+    """CaseErrors over a (candidates, cases) array; all that is not finite counts as infinity, the worst.
 
     Examples:
         >>> import numpy as np
@@ -199,8 +199,6 @@ def _drawn(strategy: Selection, table: ErrorTable, k: int, rng: Rng, order: Case
         parents = strategy.following(order).parents(table, k, rng, order)
         if parents is not None:
             return parents
-        if not strategy.follows_order and strategy.has_exact_chances:
-            return rng.choice(len(table), size=k, p=strategy.probabilities(table, order))
     given, cases = TableErrors(table), table.shape[1]
     orders = (rng.permutation(cases) if order is None else order.draw(1, cases, rng)[0] for _ in range(k))
     return np.array([strategy(each, given, rng).index for each in orders], dtype=np.intp)

@@ -30,11 +30,11 @@ from gradlex.selection.protocol import (
     decided,
     pick,
 )
-from gradlex.selection.strategy import Strategy
+from gradlex.selection.strategy import ClosedForm
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tournament(Strategy):
+class Tournament(ClosedForm):
     """The best of `size` random entrants (None: everyone) by mean error over every case.
 
     Examples:

@@ -1,0 +1,41 @@
+"""Random selection: a candidate drawn uniformly, the control of Ding & Spector 2022 (Table 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, pick
+from gradlex.selection.strategy import ClosedForm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random(ClosedForm):
+    """Pick any candidate; no case is evaluated.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.selection import Random, TableErrors
+        >>> choice = Random()(np.arange(3), TableErrors([[0, 0, 1], [1, 1, 0]]), np.random.default_rng(0))
+        >>> choice.reason, choice.cases_used
+        ('random', 0)
+    """
+
+    name: ClassVar[str] = "random"
+    follows_order: ClassVar[bool] = True  # as any other order
+
+    def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
+        pool = errors.candidates
+        return Choice(index=pick(pool, rng), reason="random")
+
+    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+        """The same chance for every candidate."""
+        return np.full(len(table), 1 / len(table))
+
+
+class Sgd(Random):
+    """The baseline: one candidate, which is always the parent."""
+
+    name: ClassVar[str] = "sgd"
