@@ -52,12 +52,15 @@ class Page(HTMLParser):
         """Sort the text."""
         tags = {tag for tag, _ in self._open}
         classes = " ".join(kind for _, kind in self._open)
-        if "md-nav__link" in classes:
-            if self.links:
-                self.links[-1][1] += data
-        elif "headerlink" not in classes and "h1" in tags and "md-content" in classes:
+        if self.links and "md-nav__link" in classes and "md-ellipsis" in classes:
+            self.links[-1][1] += data
+        elif "h1" in tags and "md-content" in classes and not re.search("headerlink|anchor-link", classes):
             self.title += data
-        if "md-content" in classes and not tags & _SILENT and not re.search(r"\b(highlight|jp-OutputArea)", classes):
+        if (
+            "md-content" in classes
+            and not tags & _SILENT
+            and not re.search("highlight|jp-OutputArea|clipboard", classes)
+        ):
             self.words.append(data)
 
 

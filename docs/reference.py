@@ -16,7 +16,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "gradlex.tasks": (
         "Task", "Measure", "Classification", "Regression", "MultiLabel", "Custom", "make_task", "TASKS",
     ),
-    "gradlex.data": ("prepare", "Parts", "crop", "flip", "crop_flip", "cutout", "DATASETS"),
+    "gradlex.data": ("prepare", "Parts", "crop", "flip", "crop_flip", "DATASETS"),
     "gradlex.models": ("build", "MODELS"),
     "gradlex.schedules": ("cosine", "linear", "constant", "SCHEDULES"),
     "gradlex.callbacks": ("EarlyStopping", "Progress", "Logger", "TensorBoard", "WandB", "Trackio", "LOGGERS"),

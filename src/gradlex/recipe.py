@@ -102,7 +102,7 @@ class Recipe(BaseModel):
     image_size: Count | None = None
     """Height and width to resize a folder's images to (default: 32)."""
     augment: str | None = None
-    """Augmentation of training batches: none, or crop4 (any padding), flip, cutout8, module:function, joined by
+    """Augmentation of training batches: none, or crop4 (any padding), flip, module:function, joined by
     commas (default: the dataset's)."""
     task: str | None = None
     """What to learn: classification, regression, multi-label, or module:Class, with options as in

@@ -70,7 +70,8 @@ def test_patience_is_a_count(patience: object) -> None:
 
 
 def test_a_run_that_learns_nothing_more_stops_and_says_why() -> None:
-    data = torch.randn(60, 4), torch.zeros(60, dtype=torch.long)
+    labels = torch.tensor([1] + [0] * 59)
+    data = torch.randn(60, 4), labels
     recipe = gradlex.Recipe(epochs=50, batch_size=16, validation_fraction=0.2, patience=2)
     run = gradlex.train(torch.nn.Linear(4, 2), data, recipe)
     assert len(run.history) < 50

@@ -56,7 +56,7 @@ def words_of(text: str) -> str:
         ("report nothing", "nothing"),
         ("compare --seeds 1 --num-seeds 2", "give --seeds or --num-seeds, not both."),
         ("compare --num-seeds 0", "num_seeds must be a whole number of at least 1, got 0."),
-        ("compare --methods adam", "adam is an optimizer, not a method"),
+        ("compare --methods adam", "unknown method 'adam'"),
         ("compare --methods lexcase", "Did you mean 'lexicase'?"),
         ("compare --experiment nowhere:function", "importing nowhere failed"),
         ("compare --experiment function", "is not of the form package.module:name"),

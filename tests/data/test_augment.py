@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradlex import InputError, Recipe
-from gradlex.data import crop, crop_flip, cutout, flip, parse_augment, prepare
+from gradlex.data import crop, crop_flip, flip, parse_augment, prepare
 
 IMAGES = torch.from_numpy(np.random.default_rng(5).integers(1, 256, (9, 3, 6, 8), dtype=np.uint8))
 LABELS = torch.arange(9) % 3
@@ -38,17 +38,6 @@ def test_a_flip_mirrors_by_the_toss_of_a_coin(seed):
     assert np.array_equal(flip()(IMAGES, stream(seed)).numpy(), expected)
 
 
-@settings(max_examples=20, deadline=None)
-@given(size=st.integers(1, 12), seed=st.integers(0, 99))
-def test_a_cutout_is_a_black_square_around_any_pixel(size, seed):
-    centers = stream(seed).integers(0, (6, 8), (9, 2))
-    expected = IMAGES.numpy().copy()
-    for image, (row, column) in zip(expected, centers, strict=True):
-        top, left = row - size // 2, column - size // 2
-        image[:, max(top, 0) : max(top + size, 0), max(left, 0) : max(left + size, 0)] = 0
-    assert np.array_equal(cutout(size)(IMAGES, stream(seed)).numpy(), expected)
-
-
 def test_a_chain_draws_for_one_step_after_another():
     rng = stream()
     expected = flip()(crop(2)(IMAGES, rng), rng)
@@ -57,7 +46,7 @@ def test_a_chain_draws_for_one_step_after_another():
     assert parse_augment("none") is None
 
 
-@pytest.mark.parametrize("augment", [crop(2), flip(), cutout(3), crop_flip(2)])
+@pytest.mark.parametrize("augment", [crop(2), flip(), crop_flip(2)])
 @pytest.mark.parametrize("change", [torch.Tensor.float, torch.Tensor.bfloat16, torch.Tensor.byte])
 def test_type_and_shape_stay_and_the_batch_is_not_written_to(augment, change):
     batch = change(IMAGES)
@@ -69,7 +58,7 @@ def test_type_and_shape_stay_and_the_batch_is_not_written_to(augment, change):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "crop", "crop0", "crop-1", "crop257", "cutout0", "mixup0.2", "flip;crop2", "flip,,flip"]
+    "text", ["", "crop", "crop0", "crop-1", "crop257", "cutout4", "mixup0.2", "flip;crop2", "flip,,flip"]
 )
 def test_a_text_that_names_no_augmentation_is_an_error(text):
     with pytest.raises(InputError, match=r"Allowed: none, or crop4|from 1 to 256"):
@@ -78,9 +67,8 @@ def test_a_text_that_names_no_augmentation_is_an_error(text):
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "4", True, 257])
 def test_sizes_are_whole_pixels(wrong):
-    for make in (crop, cutout):
-        with pytest.raises(InputError, match="a whole number of pixels from 1 to 256"):
-            make(wrong)
+    with pytest.raises(InputError, match="a whole number of pixels from 1 to 256"):
+        crop(wrong)
 
 
 def train_samples(augment, data=(IMAGES, LABELS)):
@@ -91,7 +79,7 @@ def test_selection_sees_clean_cases_whatever_training_sees():
     def zero(batch, _):
         return batch.zero_()
 
-    for augment in (crop_flip(2), cutout(4), zero, [flip(), zero]):
+    for augment in (crop_flip(2), flip(), zero):
         samples = train_samples(augment)
         first = samples.augmented(np.arange(9), stream())[0]
         assert torch.equal(samples.clean(np.arange(9))[0], IMAGES)
@@ -111,21 +99,6 @@ def test_a_function_of_ones_own_gets_the_data_as_it_is(tmp_path, monkeypatch):
     sys.modules.pop("own_augmentation")
 
 
-def test_a_torchvision_transform_is_applied_image_by_image_and_leaves_the_generators_alone():
-    from torchvision.transforms import v2
-
-    before = torch.random.get_rng_state()
-    samples = train_samples(v2.RandomHorizontalFlip(0.5))
-    first = samples.augmented(np.arange(9), stream())[0]
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert torch.equal(samples.augmented(np.arange(9), stream())[0], first)
-    kept, mirrored = ((first == like).flatten(1).all(dim=1) for like in (IMAGES, IMAGES.flip(3)))
-    assert bool((kept ^ mirrored).all())
-    assert 0 < kept.sum() < 9
-    with pytest.raises(InputError, match="leaves targets alone"):
-        train_samples(v2.MixUp(num_classes=3))
-
-
 def failing(batch, rng):
     return 1 // 0
 
@@ -139,9 +112,9 @@ def failing(batch, rng):
         ),
         (lambda batch, _: batch[1:], r"got torch.uint8 of shape \(7, 3, 6, 8\)"),
         (lambda *_: None, "got NoneType"),
-        (failing, r"failed: ZeroDivisionError: .*test_augment\.py, line \d+"),
-        (lambda batch: batch, r"must be a function \(batch, rng\)"),
-        (3, r"must be a function \(batch, rng\)"),
+        (failing, "the first training batch cannot be made: ZeroDivisionError"),
+        (lambda batch: batch, "takes 1 positional argument"),
+        (3, "'int' object is not callable"),
     ],
 )
 def test_an_augmentation_that_cannot_work_is_an_error_before_training(wrong, message):

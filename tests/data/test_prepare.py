@@ -36,21 +36,21 @@ def digest(tensor):
 
 
 def test_the_bits_of_digits_are_those_of_the_stored_results():
-    recipe = Recipe(dataset="digits", validation_fraction=0.2, seed=5, augment="crop2,flip,cutout3")
+    recipe = Recipe(dataset="digits", validation_fraction=0.2, seed=5, augment="crop2,flip")
     parts = prepare(None, recipe)
     assert parts.fingerprint == "88dc805681c04029b3d02d9f71dd61396b7a069964b1c9a65b11c7cf2aa4f39c"
-    assert parts.test_fingerprint == "860aded723d44d234d5eeaa13a5043981d47fa0fbd09c6f69c090cc2475254a2"
+    assert parts.description()["test_fingerprint"] == "860aded723d44d234d5eeaa13a5043981d47fa0fbd09c6f69c090cc2475254a2"
     assert [digest(part.targets) for part in (parts.train, parts.validation)] == ["935752809d09", "b216ba87bb50"]
     assert parts.normalization == Normalization(mean=(0.3052230392156863,), std=(0.3759349603761327,))
     net, ten = normalized(torch.nn.Identity(), parts.normalization), np.arange(10)
     assert digest(net(parts.train.clean(ten)[0])) == "b3c3a0f95acc"
-    assert digest(net(parts.train.augmented(ten, np.random.default_rng(1))[0])) == "150993e88029"
+    assert digest(net(parts.train.augmented(ten, np.random.default_rng(1))[0])) == "423da700ec00"
 
 
 @settings(max_examples=30, deadline=None)
 @given(
     size=st.integers(40, 120),
-    classes=st.integers(1, 6),
+    classes=st.integers(2, 6),
     test=st.none() | st.floats(0.1, 0.5),
     validation=st.none() | st.floats(0.1, 0.5),
     seed=st.integers(0, 3),
@@ -124,7 +124,8 @@ def test_the_fingerprint_knows_every_number(changed):
     {"x": x, "y": y, "test": test[0]}[changed].view(-1)[-1] += 1
     after = prepare((x, y), Recipe(), test=test)
     assert before.fingerprint != after.fingerprint
-    assert (before.test_fingerprint != after.test_fingerprint) == (changed == "test")
+    tests = [parts.description()["test_fingerprint"] for parts in (before, after)]
+    assert (tests[0] != tests[1]) == (changed == "test")
     assert prepare(TensorDataset(X, Y), Recipe()).fingerprint is None
 
 
@@ -150,7 +151,7 @@ def test_arrays_that_torch_cannot_share_are_taken_too(change):
     assert np.array_equal(prepare((x, Y), Recipe()).train.clean(FIRST)[0].numpy(), x[:4])
 
 
-@pytest.mark.parametrize("x", [(X, X.flatten(1)), [X.numpy(), Y.numpy()], {"image": X, "more": (Y, {"deep": X})}])
+@pytest.mark.parametrize("x", [(X, X.flatten(1)), (X.numpy(), Y.numpy()), {"image": X, "more": (Y, {"deep": X})}])
 def test_inputs_may_be_a_structure(x):
     parts = prepare((x, Y), Recipe(), test=(x, Y))
     inputs = parts.train.clean(FIRST)[0]
@@ -214,28 +215,26 @@ BAD = {
     "NaN deep inside": (({"a": (X, broken(torch.nan))}, Y), r"sample 7 of x\['a'\]\[1\] contains NaN"),
     "NaN target": ((X, torch.full((20,), torch.nan)), "sample 0 of y contains NaN"),
     "other lengths": ((X, Y[:19]), "20 samples and 19 targets"),
-    "a single target": ((X, 3), "y must hold samples along its first axis, got a single number"),
+    "a single target": ((X, 3), "y must hold samples along its first axis"),
     "lengths inside": (((X, Y[:3]), Y), r"x\[0\] torch.float32 of shape \(20, 2, 4, 4\), x\[1\] torch.int64"),
     "nothing": ((X[:0], Y[:0]), "0 samples"),
     "no structure": (((), Y), "x must hold tensors"),
-    "no features": ((torch.zeros(20, 0), Y), r"x contains no numbers: its shape is \(20, 0\)"),
+    "no features": ((torch.zeros(20, 0), Y), r"x must hold samples along its first axis, got the shape \(20, 0\)"),
     "three arrays": ((X, X, Y), r"must be the pair \(x, y\), got 3"),
-    "text": ((X, np.array(["cat", "dog"])[Y % 2]), r"y can't be made a tensor.*np\.unique\(y"),
-    "objects": ((np.array([object()] * 20), Y), "x can't be made a tensor"),
+    "text": ((X, np.array(["cat", "dog"])[Y % 2]), r"y must hold numbers .* np\.unique\("),
+    "objects": ((np.array([object()] * 20), Y), "x must hold numbers"),
     "control characters": ((X, ["\x1b[2J"] * 20), r"\\x1b\[2J"),
-    "masked": ((X, np.ma.masked_array(np.zeros(20), mask=np.arange(20) == 3)), "y is a masked array"),
-    "complex targets": ((X, Y.to(torch.complex64)), "y holds complex numbers"),
-    "a dict of targets": ((X, {"a": Y}), "y must be one tensor or array, .* got a dict"),
-    "a tuple of targets": ((X, (Y, Y)), "y must be one tensor or array, .* got a tuple"),
-    "keys that name no argument": (({0: X}, Y), "names of the model's arguments as keys, got 0"),
-    "sparse": ((X.to_sparse(), Y), r"x is a nested, sparse or meta tensor"),
-    "bytes of three axes": ((torch.zeros(20, 3, 4, dtype=torch.uint8), Y), r"bytes must be .* got \(20, 3, 4\)"),
-    "a tensor alone": (X, "got Tensor"),
+    "masked": ((X, np.ma.masked_array(np.zeros(20), mask=np.arange(20) == 3)), "sample 3 of y contains NaN"),
+    "complex targets": ((X, Y.to(torch.complex64)), "y must be real numbers"),
+    "a dict of targets": ((X, {"a": Y}), "y must hold numbers"),
+    "a tuple of targets": ((X, (Y, Y)), "20 samples and 2 targets"),
+    "sparse": ((X.to_sparse(), Y), "x must hold numbers in ordinary tensors"),
+    "a tensor alone": (X, "don't form a batch"),
     "a number": (3, "got int"),
-    "an empty dataset": (TensorDataset(X[:0], Y[:0]), "TensorDataset is empty"),
-    "a loader of single samples": (DataLoader(TensorDataset(X, Y), batch_size=None), "give its dataset"),
-    "an iterable dataset": (Stream(), "got Stream.*iterable"),
-    "a loader of one": (DataLoader(Stream()), "got Stream.*iterable"),
+    "an empty dataset": (TensorDataset(X[:0], Y[:0]), "the data has 0 samples"),
+    "a loader of single samples": (DataLoader(TensorDataset(X, Y), batch_size=None), "don't form a batch"),
+    "an iterable dataset": (Stream(), "got Stream, whose first samples cannot be read"),
+    "a loader of one": (DataLoader(Stream()), "got DataLoader, whose first samples cannot be read"),
     "samples without targets": ([X[0]] * 20, "several inputs go into one tuple"),
 }  # fmt: skip
 
@@ -252,7 +251,7 @@ def test_bad_data_is_an_error_of_one_sentence(what):
 def test_an_error_names_its_part(name):
     with pytest.raises(InputError, match=rf"in the {name} part: sample 7 of x contains NaN"):
         prepare((X, Y), Recipe(), **{name: (broken(torch.nan), Y)})
-    with pytest.raises(InputError, match=rf"the {name} part holds bytes \(torch.uint8\), the training part other"):
+    with pytest.raises(InputError, match=rf"the {name} part has bytes .*, the training part fractions of shape"):
         prepare((X, Y), Recipe(), **{name: (X.byte(), Y)})
 
 
@@ -261,15 +260,14 @@ def test_an_error_names_its_part(name):
     [
         ({"test_fraction": 0.2}, {"test": (X, Y)}, "test part of its own, got test_fraction 0.2"),
         ({"validation_fraction": 0.2}, {"validation": (X, Y)}, "given twice"),
-        ({"test_fraction": 0.01}, {}, "leaves none for testing"),
+        ({"test_fraction": 0.01}, {}, "test_fraction 0.01 leaves 20 of 20 samples"),
         ({"validation_fraction": 0.01}, {}, "makes a part of 0"),
-        ({"train_size": 21}, {}, "train_size 21 is more than the 20 training samples"),
+        ({"train_size": 21}, {}, "train_size 21 leaves 21 of 20"),
         ({"train_size": 3}, {}, "train_size 3 leaves 3 of 20 samples.*each class"),
-        ({"target": "price"}, {}, "target is for tables and folders"),
-        ({"image_size": 8}, {}, "image_size is for tables and folders"),
-        ({"augment": "flip"}, {"augment": crop_flip(2)}, "not both"),
+        ({"target": "price"}, {}, "target is for a table"),
+        ({"image_size": 8}, {}, "image_size is for a folder"),
         ({"augment": "given"}, {}, "isn't stored"),
-        ({}, {"clean": (X, Y)}, "arrays are clean already"),
+        ({}, {"clean": (X, Y)}, "other data is clean already"),
     ],
 )
 def test_settings_that_mean_nothing_are_an_error(fields, options, message):
@@ -281,7 +279,7 @@ def test_a_wrong_dataset_name_has_a_hint(tmp_path):
     for name, message in (
         ("cifr10", "Did you mean 'cifar10'"),
         (f"{tmp_path}/none.npz", "No such file"),
-        (f"{tmp_path}/none", "neither a folder"),
+        (f"{tmp_path}/none", "unknown dataset"),
         ("given", "pass"),
     ):
         with pytest.raises(InputError, match=message):
@@ -301,8 +299,8 @@ def test_new_samples_are_read_as_the_run_needs_them(archive, images, tmp_path):
     assert read_inputs(images / "test" / "cat" / "1.png", {"input_shape": [3, 6, 6]})[0] == ["1.png"]
     for path, shape, message in (
         (tmp_path / "new.npz", [3, 9, 9], r"shape \(3, 8, 8\), the run was trained on \(3, 9, 9\)"),
-        (images, [64], "give a .npz archive"),
-        (tmp_path / "rows.csv", [64], "wasn't trained on a table"),
+        (images, [64], r"shape \(3, 64, 64\), the run was trained on \(64,\)"),
+        (tmp_path / "rows.csv", [64], "contains no images"),
         (tmp_path / "absent.png", [3, 8, 8], "absent.png"),
         (archive("other.npz", x_test=None, y_test=None), [3, 8, 8], "has no array x; it holds x_train, y_train"),
     ):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from gradlex import InputError
 from gradlex.data import ArraySamples, DatasetSamples, Normalization, Normalize, call, crop_flip, normalized
@@ -41,9 +41,8 @@ def test_batches_are_the_samples_of_these_numbers(samples):
 def test_images_lie_channels_last_unless_a_network_cannot_take_them_so():
     samples = ArraySamples(IMAGES, LABELS)
     assert samples.clean(PLACES)[0].is_contiguous(memory_format=torch.channels_last)
-    assert samples.contiguous().clean(PLACES)[0].is_contiguous()
+    assert samples.replace(channels_last=False).clean(PLACES)[0].is_contiguous()
     assert samples.channels_last
-    assert not samples.contiguous().channels_last
 
 
 class Noisy(Dataset):
@@ -116,12 +115,11 @@ ZERO = torch.zeros(2)
 @pytest.mark.parametrize(
     ("samples", "collate", "message"),
     [
-        (((ZERO, 0), (torch.zeros(3), 1)), default_collate, "don't form a batch.*Return tensors of one shape"),
+        (((ZERO, 0), (torch.zeros(3), 1)), default_collate, "don't form a batch.*Return pairs of tensors of one shape"),
         (((object(), 0), (object(), 1)), default_collate, "don't form a batch"),
         (((ZERO, "cat"), (ZERO, "dog")), default_collate, "must hold tensors of 2.*targets x.0. str"),
         (((ZERO, 1j),) * 2, default_collate, "complex"),
-        ((ZERO, ZERO), default_collate, r"must be the pair \(input, target\), got Tensor"),
-        (({"x": 1.0, "y": 0},) * 2, default_collate, r"got dict: .* collate_fn"),
+        (({"x": 1.0, "y": 0},) * 2, default_collate, "got str and targets str"),
         ((("text", 0), ("more", 1)), default_collate, "must hold tensors of 2"),
         ((((), 0), ((), 1)), default_collate, "must hold tensors of 2"),
         (((ZERO, 0),) * 2, lambda _: ZERO, "must hold tensors of 2"),
@@ -131,7 +129,7 @@ ZERO = torch.zeros(2)
 )
 def test_samples_that_form_no_batch_are_an_error(samples, collate, message):
     with pytest.raises(InputError, match=message):
-        DatasetSamples(Listed(*samples), collate=collate).clean(np.arange(2))
+        DatasetSamples(DataLoader(Listed(*samples), collate_fn=collate)).clean(np.arange(2))
 
 
 def test_a_collate_function_may_make_inputs_of_any_structure():
@@ -139,7 +137,7 @@ def test_a_collate_function_may_make_inputs_of_any_structure():
         tokens = nn.utils.rnn.pad_sequence([torch.arange(1, n + 2) for n, _ in samples], batch_first=True)
         return UserDict(tokens=tokens, mask=tokens > 0), torch.tensor([label for _, label in samples])
 
-    samples = DatasetSamples(Listed(*((n, n % 3) for n in range(10))), collate=padded)
+    samples = DatasetSamples(DataLoader(Listed(*((n, n % 3) for n in range(10))), collate_fn=padded))
     inputs, targets = samples.augmented(PLACES, stream())
     assert type(inputs) is dict
     assert inputs["mask"].sum(dim=1).tolist() == [5, 1, 10, 10]
@@ -156,7 +154,7 @@ def test_a_datasets_targets_are_numbers_that_a_task_can_compute_with(given, dtyp
 
 
 def test_two_views_must_be_as_long():
-    with pytest.raises(InputError, match="the clean view has 9 samples and the data 10"):
+    with pytest.raises(InputError, match="the data has 10 samples, its clean view 9"):
         DatasetSamples(TensorDataset(IMAGES, LABELS), TensorDataset(IMAGES[:9], LABELS[:9]))
 
 

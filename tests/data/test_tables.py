@@ -110,7 +110,6 @@ def test_targets_are_classes_if_they_are_text_or_few_whole_numbers(values, task,
     found = prepare(frame, Recipe(target="y", task=task))
     assert found.class_names == names
     assert found.train.targets.dtype == (torch.float32 if names is None else torch.int64)
-    assert found.notes[0].startswith("y is predicted as")
 
 
 def test_parquet_is_read_like_csv(tmp_path, homes):
@@ -130,8 +129,8 @@ def test_wrong_tables_are_errors(tmp_path, homes):
         return tmp_path / "bad.csv"
 
     for target, message in (
-        (None, r"the column to predict .*--target COLUMN.* It has area, town"),
-        ("prize", "has no column 'prize'. Did you mean 'price'"),
+        (None, r"name the column .*--target COLUMN.* The table has area, town"),
+        ("prize", "got 'prize'. Did you mean 'price'"),
         ("floor", "10 of 40 rows have no floor, the first of them row 2"),
     ):
         with pytest.raises(InputError, match=message):
@@ -140,7 +139,7 @@ def test_wrong_tables_are_errors(tmp_path, homes):
         ("a,b\n", "no rows"),
         ("", "cannot be read as a table"),
         ('a,b\n1,"2\n', "cannot be read as a table"),
-        ("b\n1\n2\n", "the column to predict"),
+        ("b\n1\n2\n", "name the column"),
         ("a,b\n1,x\n2,x\n", "every row has the b 'x'"),
     ):
         with pytest.raises(InputError, match=message):
@@ -150,7 +149,7 @@ def test_wrong_tables_are_errors(tmp_path, homes):
     described = parts(homes, target="kind").description()
     with pytest.raises(InputError, match="lacks the columns area, town"):
         read_inputs(written("garden,floor\n1,2\n"), described)
-    with pytest.raises(InputError, match="'area' holds text, but the run was trained on numbers"):
+    with pytest.raises(InputError, match="'area' holds text: it must hold numbers"):
         read_inputs(HOMES.assign(area="big"), described)
     with pytest.raises(InputError, match="has the class 'castle', which the training part doesn't have"):
         read_samples(HOMES.assign(kind="castle"), described)

@@ -500,6 +500,39 @@ def test_after_an_exception_in_the_body_training_goes_on_as_if_it_had_not_happen
     assert torch.equal(*outcomes)
 
 
+def test_gradients_that_a_candidate_leaves_over_do_not_reach_the_next() -> None:
+    model = mlp()
+    for candidate in Population(model, size=3).candidates(40):
+        assert all(parameter.grad is None for parameter in model.parameters()), candidate.index
+        nn.functional.cross_entropy(model(X), Y).backward()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_weight_that_is_not_finite_is_found_in_any_tensor_but_a_mask_may_be_infinite(bad: float) -> None:
+    model = mlp()
+    model.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+    model.register_buffer("waves", torch.zeros(2, dtype=torch.complex64))
+    population = Population(model, size=3)
+    trained = []
+    for candidate in population.candidates(40):
+        trained.append(candidate)
+        if candidate.index:
+            tensor = model[1].running_var if candidate.index == 1 else model.waves
+            with torch.no_grad():
+                tensor[1] = bad
+    assert [candidate.discarded for candidate in trained] == [False, True, True]
+
+
+def test_graded_errors_under_the_rule_for_right_and_wrong_are_an_error() -> None:
+    model = mlp()
+    population = Population(model, size=2)
+    list(population.candidates(40))
+    with pytest.raises(InputError, match="selection='epsilon-lexicase'"):
+        population.select(lambda cases: np.linspace(0.1, 0.2, len(cases)), 40)
+    assert population.generation == 0
+    assert population.select(solved(model), 40).index in (0, 1)
+
+
 def test_errors_of_the_wrong_length_can_be_mended_and_selected_again() -> None:
     model = mlp()
     population = Population(model, size=2)
@@ -542,6 +575,8 @@ def test_lazy_layers_need_a_first_batch() -> None:
         ({"momentum_state": "keep"}, "momentum_state must be"),
         ({"selection": "lexcase"}, "Did you mean 'lexicase'"),
         ({"promotion": "best"}, "promotion"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"optimizer": torch.optim.SGD}, "optimizer must be a torch.optim.Optimizer"),
     ],
 )
 def test_bad_settings_are_errors(options: dict, message: str) -> None:
@@ -549,6 +584,17 @@ def test_bad_settings_are_errors(options: dict, message: str) -> None:
         Population(mlp(), **options)
 
 
-def test_too_few_samples_are_an_error() -> None:
-    with pytest.raises(InputError, match="at least 4 samples, got 3"):
-        Population(mlp()).candidates(3)
+def test_too_few_samples_are_an_error_and_so_is_what_is_no_number() -> None:
+    population = Population(mlp())
+    for given, message in ((3, "at least 4 samples, got 3"), (X, "num_samples must be"), (None, "num_samples must be")):
+        with pytest.raises(InputError, match=message):
+            population.candidates(given)
+    list(population.candidates(40))
+    with pytest.raises(InputError, match="num_cases must be a whole number"):
+        population.select(lambda cases: np.zeros(len(cases)), torch.utils.data.TensorDataset(X))
+
+
+def test_a_checkpoint_that_holds_more_than_the_population_is_an_error() -> None:
+    population = Population(mlp())
+    with pytest.raises(InputError, match=r"not what Population\.state_dict\(\) returned"):
+        population.load_state_dict({"population": population.state_dict()})

@@ -43,6 +43,10 @@ def load_archive(path: Path, task: str | None) -> tuple[ArraySamples, ArraySampl
     names = tuple(map(str, found["class_names"].ravel())) if labeled and "class_names" in found else None
     if names is not None and len(names) <= targets["train"].max():
         raise InputError(f"{shown} has {len(names)} class_names, and labels up to {targets['train'].max()}: name each.")
+    classes = np.unique(targets["train"])
+    if labeled and names is None and not np.array_equal(classes, np.arange(len(classes))):
+        listed = ", ".join(f"{each:g}" for each in classes[:5])
+        raise InputError(f"{shown}: number the classes from 0 without gaps; the labels are {listed}.")
     samples = {}
     for part in parts:
         # Each array leaves `found` as it is taken, so that a changed copy doesn't lie beside its original.
@@ -88,7 +92,8 @@ def images_or_features(x: Array, what: str) -> torch.Tensor:
     if x.ndim == 4 and x.dtype.kind in "iu" and x.size and x.min() >= 0 and x.max() <= 255:
         x = x.astype(np.uint8, copy=False)
     elif x.dtype != np.uint8:
-        x = x.astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):  # infinity, which is an error
+            x = x.astype(np.float32, copy=False)
     checked: torch.Tensor = checked_inputs(torch.from_numpy(x), what)
     return checked
 

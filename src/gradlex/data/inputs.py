@@ -99,8 +99,8 @@ def _as_tensor(given: Any, name: str) -> Tensor:
         finite = all(bool(extreme.isfinite()) for extreme in extremes)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{name} must hold numbers in ordinary tensors or arrays of one shape, got {printable(given):.60}. For "
-            f"class names give np.unique({name}, return_inverse=True)[1]."
+            f"{name} must hold numbers in ordinary tensors or arrays of one shape, got {printable(given):.60}. "
+            "Class names become numbers by np.unique(names, return_inverse=True)[1]."
         ) from error
     if not finite:
         at = int((~tensor.isfinite()).nonzero()[0, 0])

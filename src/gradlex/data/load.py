@@ -46,6 +46,8 @@ def load(
     for field, needs in (("target", "table"), ("image_size", "folder")):
         if getattr(recipe, field) is not None and kind != needs:
             raise InputError(f"{field} is for a {needs}, got {kind}: leave it out.")
+    if clean is not None and (kind != "arrays" or isinstance(data, tuple | list)):
+        raise InputError("clean= is for a Dataset that transforms its samples; other data is clean already.")
     task = None if recipe.task is None else parse(recipe.task)[0]
     if kind == "public":
         return load_public(recipe.dataset, data_dir)

@@ -15,10 +15,11 @@ from torch import Tensor
 from gradlex._text import parse
 from gradlex.data.augment import parse_augment
 from gradlex.data.datasets import DATASETS, OWN, DatasetInfo
+from gradlex.data.inputs import leaves
 from gradlex.data.load import kind_of, load
 from gradlex.data.normalization import Normalization
-from gradlex.data.samples import Indices, Samples, fingerprint
-from gradlex.errors import InputError
+from gradlex.data.samples import ArraySamples, Indices, Samples, fingerprint
+from gradlex.errors import InputError, warn
 from gradlex.randomness import stream
 from gradlex.recipe import GIVEN, Recipe
 
@@ -102,13 +103,12 @@ def prepare(
         >>> len(parts.train), parts.test.targets.bincount().tolist()  # stratified
         (40, [2, 2, 2, 2, 2])
     """
+    train: Any  # samples, or rows of a table, which become samples below
+    held: Any
     train, held, names = load(data, recipe, clean, data_dir)
-    # Files and tables get a test part and are normalized; other data that is passed in is taken as it is.
-    passed_in, recipe = data is not None and isinstance(train, Samples), _located(recipe, data)
-    info = OWN if data is not None else DATASETS.get(recipe.dataset, OWN)
+    files = data is None or not isinstance(train, Samples)  # what else is passed in is taken as it is
 
-    def other(name: str, given: Any) -> Any:
-        """A test or validation part that was passed in."""
+    def part_of(given: Any, name: str) -> Any:
         try:
             if isinstance(train, Samples):
                 return load(given, Recipe())[0]
@@ -117,3 +117,144 @@ def prepare(
             return read_rows(given, {"target": recipe.target, "class_names": names})
         except InputError as error:
             raise InputError(f"in the {name} part: {error}") from error
+
+    # Cut off a test part, and a part to train on: the same for every seed.
+    plain, y = recipe.task is None or parse(recipe.task)[0] == "classification", train.targets
+    whole_numbers = y is not None and y.ndim == 1 and y.dtype == torch.int64
+    labeled, fraction, total = whole_numbers and (plain or names is not None), recipe.test_fraction, len(train)
+    held = held if test is None else part_of(test, "test")
+    if held is not None and fraction is not None:
+        raise InputError(f"this data has a test part of its own, got test_fraction {fraction:g}: leave it out.")
+    if held is None and (fraction or files):
+        fraction = fraction or 0.2
+        size = total - round(total * fraction)
+        kept, rest = cut(train.targets if labeled else None, total, size, f"test_fraction {fraction:g}")
+        train, held = train.take(kept), train.take(rest)
+    if recipe.train_size not in (None, len(train)):
+        size, asked = recipe.train_size or 0, f"train_size {recipe.train_size}"
+        train = train.take(cut(train.targets if labeled else None, len(train), size, asked)[0])
+
+    # Set a validation part apart, before anything is learned from the other samples.
+    everything, checked = train, None if validation is None else part_of(validation, "validation")
+    if recipe.validation_fraction is not None:
+        if checked is not None:
+            raise InputError("the validation part is given twice: as validation= and as validation_fraction.")
+        kept, rest = hold_out(recipe.seed, len(train), recipe.validation_fraction)
+        train, checked = train.take(kept), train.take(rest)
+
+    encoding = None if isinstance(train, Samples) else train.encoding(str(recipe.target), names)
+    found: list[Any] = [train, checked, held, everything]
+    if encoding is not None:
+        found = [None if part is None else part.encoded(encoding) for part in found]
+    own, checked, held, whole = found
+    _check_parts(own, checked, held, whole.targets if labeled else None)
+    normalizes = encoding is None and (files or _in_bytes(own))
+    inputs = own.clean(np.arange(1))[0]
+    shape: Any = tuple(inputs.shape[1:]) if isinstance(inputs, Tensor) else None
+
+    info = OWN if data is not None else DATASETS.get(recipe.dataset, OWN)
+    crops = data is None and info is OWN and _in_bytes(own) and len(shape) == 3 and shape[0] == 3
+    text = recipe.augment or (f"crop{max(1, min(shape[1:]) // 8)},flip" if crops else info.augment)
+    own, task = _augmented(own, text, augment, recipe.seed), recipe.task
+    if not normalizes and own.targets is not None:
+        highest = max((float(x.max()) for x in leaves(own.stored) if x.ndim == 4 and x.is_floating_point()), default=0)
+        if highest > 20:
+            warn(f"the images are floats up to {highest:g}, which are not normalized: divide by 255, or give bytes.")
+    if task is None and files:
+        task = "classification" if labeled else "regression" if own.targets.ndim == 1 else None
+    return Parts(
+        train=own,
+        validation=checked,
+        test=held,
+        recipe=recipe.replace(
+            dataset=recipe.dataset if data is None else GIVEN,
+            test_fraction=fraction,
+            image_size=shape[-1] if data is None and kind_of(recipe.dataset) == "folder" else None,
+            augment=text if augment is None else GIVEN,
+            batch_size=recipe.batch_size or info.batch_size,
+            task=task,
+        ),
+        info=info,
+        class_names=names,
+        normalization=Normalization.of(own.stored.cpu().numpy()) if normalizes else None,
+        encoding=encoding,
+        sample_shape=shape,
+        targets=whole.targets,
+        fingerprint=fingerprint(whole, held, *([] if validation is None else [checked])),
+    )
+
+
+def _augmented(samples: Any, text: str, given: Any, seed: int) -> Any:
+    """The samples with the augmentation that was given, or that the text names; the first batch is tried."""
+    if given is None and text == GIVEN:
+        raise InputError("augment was a function, which isn't stored: give it again as augment=.")
+    samples = samples.replace(augment=parse_augment(text) if given is None else given)
+    try:
+        samples.augmented(np.arange(min(8, len(samples))), stream(seed, "augmentation"))
+    except Exception as error:  # whatever a user's function or Dataset may raise
+        raise InputError(f"the first training batch cannot be made: {type(error).__name__}: {error}") from error
+    return samples
+
+
+def _kind(samples: Samples) -> str:
+    """Whether arrays hold bytes, and the shape of a sample; a Dataset's samples may differ."""
+    if not isinstance(samples, ArraySamples):
+        return ""
+    kinds = {torch.uint8: "bytes", torch.int64: "whole numbers"}
+    return ", ".join(f"{kinds.get(x.dtype, 'fractions')} of shape {tuple(x.shape[1:])}" for x in leaves(samples.stored))
+
+
+def _check_parts(train: Any, validation: Any, test: Any, labels: Tensor | None) -> None:
+    """Raise an error for parts that don't go together, and for classes that can't be learned."""
+    for name, part in (("validation", validation), ("test", test)):
+        if part is not None and _kind(part) != _kind(train):
+            raise InputError(f"the {name} part has {_kind(part)}, the training part {_kind(train)}: give both alike.")
+    if labels is not None:
+        classes = set(labels.tolist())
+        if len(classes) < 2:
+            raise InputError(f"all training samples have the class {classes.pop()}: give at least two classes.")
+        unknown = set() if test is None or test.targets is None else set(test.targets.tolist()) - classes
+        if unknown:
+            raise InputError(f"the test part has the class {min(unknown)}, which the training part doesn't have.")
+
+
+def cut(labels: Tensor | None, total: int, size: int, asked: str) -> tuple[Indices, Indices]:
+    """Indices of a random part of `size` samples and of the rest, each in order; by class if there are labels.
+
+    Every class gives its share by largest remainders, and a rare one at least one sample, so that no class is lost.
+    """
+    found = np.zeros(total, dtype=np.int64) if labels is None else labels.cpu().numpy()
+    classes, counts = np.unique(found, return_counts=True)
+    if not max(2, len(classes)) <= size < total:
+        raise InputError(
+            f"{asked} leaves {size} of {total} samples for training: at least one for each class is needed, two in "
+            "all, and one less than there are."
+        )
+    order = np.random.default_rng(_PART_SEED).permutation(total)
+    share = counts * size / total
+    quota = np.maximum(1, np.floor(share)).astype(np.intp)
+    while quota.sum() < size:
+        quota[np.argmax(share - quota)] += 1
+    while quota.sum() > size:
+        quota[np.argmin(np.where(quota > 1, share - quota, np.inf))] -= 1
+    grouped = order[np.argsort(found[order], kind="stable")]
+    members = np.split(grouped, np.cumsum(counts)[:-1])
+    kept = np.concatenate([own[:taken] for own, taken in zip(members, quota, strict=True)])
+    return np.sort(kept), np.setdiff1d(order, kept)
+
+
+def hold_out(seed: int, total: int, fraction: float) -> tuple[Indices, Indices]:
+    """Indices of the samples to learn from, and of the validation part, which depends on the run's seed."""
+    held = round(fraction * total)
+    if not 0 < held < total:
+        raise InputError(
+            f"validation_fraction {fraction:g} of {total} samples makes a part of {held}: both parts need samples."
+        )
+    order = stream(seed, "validation").permutation(total)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def _in_bytes(samples: Any) -> bool:
+    """Whether these are images or features in bytes."""
+    x = getattr(samples, "stored", None)
+    return isinstance(x, Tensor) and x.dtype == torch.uint8 and x.ndim in (2, 4)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, Subset, default_collate
+from torch.utils.data import DataLoader, Subset, default_collate
 
 from gradlex.data.augment import Augmentation
 from gradlex.data.inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric, printable
@@ -133,31 +133,25 @@ class ArraySamples(Samples):
 class DatasetSamples(Samples):
     """A map-style torch Dataset, with a second, clean view of the same samples if it transforms them.
 
-    A transform draws from the global generators of random, NumPy and torch. They are seeded for each batch from the
-    derived stream, and in the clean view for each sample by its number, so that a case is always the same.
+    A DataLoader stands for its dataset and its collate_fn. A transform draws from the global generators of random,
+    NumPy and torch. They are seeded for each batch from the derived stream, and in the clean view for each sample by
+    its number, so that a case is always the same.
     """
 
     device = torch.device("cpu")
 
-    def __init__(
-        self,
-        dataset: Dataset[Any],
-        clean: Dataset[Any] | None = None,
-        *,
-        collate: Collate = default_collate,
-        clean_collate: Collate | None = None,
-    ) -> None:
-        self._training, self._clean = dataset, dataset if clean is None else clean
-        self._collate, self._clean_collate = collate, clean_collate or collate
-        clean_length, length = len(self._clean), len(dataset)  # type: ignore[arg-type]  # map-style
-        if clean_length != length or length == 0:
+    def __init__(self, data: Any, clean: Any = None) -> None:
+        self._training, self._collate = _view(data)
+        self._clean, self._clean_collate = _view(data if clean is None else clean)
+        lengths = len(self._training), len(self._clean)
+        if lengths[0] != lengths[1] or lengths[0] == 0:
             raise InputError(
-                f"the data has {length} samples and its clean view {clean_length}: give at least one, in the same "
-                "order in both."
+                f"the data has {lengths[0]} samples, its clean view {lengths[1]}: give the same samples in both, at "
+                "least one."
             )
 
     def __len__(self) -> int:
-        return len(self._clean)  # type: ignore[arg-type]  # map-style
+        return len(self._clean)
 
     def clean(self, indices: Indices) -> tuple[Any, Tensor]:
         """The clean view's samples."""
@@ -229,6 +223,10 @@ def fingerprint(*parts: Samples | None) -> str | None:
                 digest.update(f"{name}{kind}{tuple(own.shape)}".encode())
                 digest.update(own.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _view(data: Any) -> tuple[Any, Collate]:
+    return (data.dataset, data.collate_fn) if isinstance(data, DataLoader) else (data, default_collate)
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:

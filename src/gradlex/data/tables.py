@@ -100,7 +100,7 @@ def read_table(given: Any, encoding: Encoding | None = None) -> pd.DataFrame:
     """The rows of a CSV or parquet file; columns that are categories in the encoding are read as text."""
     if isinstance(given, pd.DataFrame):
         return given
-    path = Path(given)
+    path = Path(given).expanduser()
     check_file(path)
     columns = () if encoding is None else encoding.get("columns", ())
     try:
@@ -147,7 +147,7 @@ def _encoded(values: pd.Series[Any], column: Mapping[str, Any]) -> npt.NDArray[n
 def _column(frame: pd.DataFrame, target: str | None) -> pd.Series[Any]:
     """The column to predict, which has a value in every row."""
     if target not in frame or len(frame.columns) < 2:
-        hint = did_you_mean(str(target), map(str, frame.columns))
+        hint = "" if target in frame else did_you_mean(str(target), map(str, frame.columns))
         raise InputError(
             f"name the column of the table to predict from the others (--target COLUMN), got {target!r}.{hint} The "
             f"table has {printable(', '.join(map(str, frame.columns[:20])))}."

@@ -44,7 +44,9 @@ def features(model: nn.Module, images: Tensor) -> dict[str, Features]:
     def watch(name: str, module: nn.Module, arguments: Any, output: Any) -> None:
         if isinstance(output, Tensor):
             sizes[name] = output.shape[2:]
-            found[name] = output.flatten(2).amax(dim=2).float().cpu().numpy() if output.ndim > 2 else np.empty(0)
+            found[name] = (
+                output.flatten(2).amax(dim=2).float().cpu().numpy() if output.ndim > 2 else np.empty(0, np.float32)
+            )
 
     modules = dict(model.named_modules())
     with evaluating(model), ExitStack() as hooks:

@@ -39,7 +39,9 @@ class Examination:
         """How many pairs of candidate and case were computed."""
         self._network, self._team, self._snapshots = network, team, snapshots
         self._errors, self._num_cases = errors, num_cases
-        self._pairs, self._differing, self._binary = 0, 0, True
+        self.binary = True
+        """Whether all errors so far were 0 or 1, or not finite."""
+        self._pairs, self._differing = 0, 0
 
     def __call__(self, cases: Indices, pool: Indices) -> Floats:
         """Evaluate some candidates on some cases: (pool, cases)."""
@@ -47,7 +49,7 @@ class Examination:
         rows = {index: self._row(index, cases) for index in wanted if index in self._snapshots}
         table = self._team.share(rows, wanted, len(cases))
         self.evaluated += table.size
-        self._binary = self._binary and bool(((table == 0) | (table == 1) | np.isinf(table)).all())
+        self.binary = self.binary and bool(((table == 0) | (table == 1) | np.isinf(table)).all())
         solved = (table == 0).sum(axis=0)
         self._pairs += len(cases) * math.comb(len(wanted), 2)
         self._differing += int((solved * (len(wanted) - solved)).sum())
@@ -60,7 +62,7 @@ class Examination:
     @property
     def disagreement(self) -> float | None:
         """The share of pairs of candidates, case by case, of which one solves the case and the other doesn't."""
-        return self._differing / self._pairs if self._binary and self._pairs else None
+        return self._differing / self._pairs if self.binary and self._pairs else None
 
     def _row(self, index: int, cases: Indices) -> Floats:
         self._network.install(self._network.shielded(self._snapshots[index]))

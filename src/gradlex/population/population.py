@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gradlex._checks import Count, Natural, check
 from gradlex.errors import InputError, RunError
 from gradlex.population.attributes import AttributeWatch
 from gradlex.population.examination import ErrorFunction, Examination
@@ -118,11 +119,12 @@ class Population:
         *,
         recalibrate: Callable[[], object] | None = None,
     ) -> None:
-        if not isinstance(size, int) or size < 1:
-            raise InputError(f"size must be a whole number of at least 1, got {size!r}.")
-        if momentum_state not in ("reset", "inherit"):
-            raise InputError(f"momentum_state must be 'reset' or 'inherit', got {momentum_state!r}.")
-        self.model, self.size, self.seed = model, size, seed
+        if not isinstance(model, nn.Module):
+            raise InputError(f"model must be a torch.nn.Module, got {model!r:.80}.")
+        check("momentum_state", Literal["reset", "inherit"], momentum_state)
+        self.model: nn.Module = model
+        self.size: int = check("size", Count, size)
+        self.seed: int = check("seed", Natural, seed)
         self.generation = 0
         """How many generations are completed."""
         self.team: Team = find_team(model)
@@ -130,8 +132,9 @@ class Population:
         self._select = promoting(promotion, self._strategy)
         self._promotion, self._momentum_state, self._recalibrate = promotion, momentum_state, recalibrate
         self._network = Network(model)
-        optimizers = [] if optimizer is None else [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
-        self._optimizer = OptimizerState(optimizers, self._network)
+        given: Any = [] if optimizer is None else optimizer
+        given = list(given) if isinstance(given, list | tuple) else [given]
+        self._optimizer = OptimizerState(given, self._network)
         self._memory: Mapping[str, npt.NDArray[np.generic]] = {}
         self._trained: _Trained | None = None
         self._loop: Iterator[Candidate] | None = None
@@ -169,11 +172,12 @@ class Population:
             raise InputError(
                 f"{self._unfinished()}: call select() after the loop over candidates, or restore() to train them again."
             )
-        size = len(parts) if parts is not None else self.size if size is None else size
+        size = len(parts) if parts is not None else self.size if size is None else check("size", Count, size)
         if parts is None:
-            if num_samples is None or num_samples < size:
-                raise InputError(f"{size} candidates need at least {size} samples, got {num_samples}.")
-            parts = split(num_samples, size, stream(self.seed, "split", self.generation))
+            total: int = check("num_samples", Count, num_samples)
+            if total < size:
+                raise InputError(f"{size} candidates need at least {size} samples, got {total}.")
+            parts = split(total, size, stream(self.seed, "split", self.generation))
         self._network.check()
         parent, optimizer = self._captured()
         if size > 1 and self._momentum_state == "reset":
@@ -189,6 +193,7 @@ class Population:
             for index in self.team.mine(trained.size):
                 self._put((cloned(trained.parent), cloned(trained.optimizer)))
                 _set_modes(modes)
+                self._network.module.zero_grad()  # what one candidate has left over is not another's
                 candidate = Candidate(
                     generation=self.generation,
                     index=index,
@@ -238,6 +243,7 @@ class Population:
                 if trained is None
                 else f"{self._unfinished()}: finish the loop, or call restore() to train them again."
             )
+        check("num_cases", Count, num_cases)
         discarded = self.gather({i: float(c.discarded) for i, c in trained.candidates.items()})
         pool = [index for index in range(trained.size) if not discarded[index]]
         if not pool:
@@ -260,6 +266,12 @@ class Population:
         cases = stream(self.seed, "cases", self.generation).permutation(num_cases)
         with self._evaluating():
             choice = self._select(cases, examination, stream(self.seed, "choice", self.generation))
+        if choice.reason == "all_failed" and not examination.binary:
+            raise InputError(
+                "errors(cases) returned numbers other than 0 and 1, so all candidates fail the first case and lexicase "
+                "would pick one at random: return booleans, such as outputs.argmax(dim=1) != labels, or set "
+                "selection='epsilon-lexicase', which compares such errors."
+            )
         choice = replace(choice, evaluated=examination.evaluated, disagreement=examination.disagreement)
         self._promote(trained, choice)
         self._memory = choice.memory
@@ -346,6 +358,8 @@ class Population:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` returned, with any number of processes."""
+        if not isinstance(state, Mapping) or state.get("version") != _VERSION:
+            raise InputError(f"this is not what Population.state_dict() returned: {state!r:.80}.")
         differing = [
             f"{name} is {given!r}, the saved run has {state['settings'].get(name)!r}"
             for name, given in self._settings().items()

@@ -25,12 +25,10 @@ Snapshot: TypeAlias = dict[str, Any]
 def unwrapped(model: nn.Module) -> nn.Module:
     """The module inside torch.compile and DistributedDataParallel, so that names don't depend on the wrappers."""
     while True:
-        if isinstance(model, DistributedDataParallel):
-            model = model.module
-        elif isinstance(getattr(model, "_orig_mod", None), nn.Module):
-            model = model._orig_mod
-        else:
+        inner = model.module if isinstance(model, DistributedDataParallel) else getattr(model, "_orig_mod", None)
+        if not isinstance(inner, nn.Module):
             return model
+        model = inner
 
 
 def cloned(state: Any) -> Any:
@@ -153,6 +151,8 @@ class OptimizerState:
         self._optimizers = optimizers
         owned = {id(p) for p in network.module.parameters()}
         for optimizer in optimizers:
+            if not isinstance(optimizer, Optimizer):
+                raise InputError(f"optimizer must be a torch.optim.Optimizer or a list of some, got {optimizer!r:.80}.")
             foreign = [p for p in self._parameters(optimizer) if id(p) not in owned]
             if foreign:
                 raise InputError(

@@ -34,7 +34,6 @@ from gradlex.experiments import (
     portable,
     run_arms,
     run_own,
-    to_do,
     train_arm,
 )
 from gradlex.recipe import GIVEN, Recipe
@@ -184,7 +183,7 @@ def compare(
         metric, higher_is_better = metric or "accuracy", higher_is_better is None or higher_is_better
     else:
         experiment, data, base = _sorted(experiment, data, base)
-        from gradlex.data.registry import DATASETS, OWN
+        from gradlex.data import DATASETS, OWN
 
         usual = base.epochs or DATASETS.get(base.dataset, OWN).epochs
         epochs = usual if epochs is None else epochs
@@ -210,7 +209,7 @@ def compare(
     folder = Path(tempfile.mkdtemp(prefix="gradlex-") if out is None else out)
     metric = declare(folder, plan)["metric"]
     arms = make_arms(chosen, seeds, epochs=epochs, population=size, folder=folder)
-    missing = to_do(arms)
+    missing = [arm for arm in arms if not (arm.folder / "result.json").exists()]
     if commands_only:
         texts = {name: value for name, value in options.items() if isinstance(value, str)}
         flags = {"experiment": name_of(experiment)} if own else {**shared, **texts}

@@ -106,8 +106,6 @@ def make_problem(
     )
     # A run that continues may have its data in another place, where it must be the same.
     recipe = parts.recipe.replace(dataset=(given.recipe if stored is None else Recipe(**stored.recipe)).dataset)
-    for note in parts.notes:
-        warn(note)
     train = parts.train
     few = train.clean(np.arange(min(16, len(train))))[1] if parts.targets is None else parts.targets
     task = make_task(recipe.task if given.task is None else given.task, few)
@@ -121,7 +119,7 @@ def make_problem(
     if found.channels_last:
         lay_channels_last(model)
     else:
-        parts = _each(parts, lambda samples: samples.contiguous())
+        parts = _each(parts, lambda samples: samples.replace(channels_last=False))
     data = {**parts.description(), "channels_last": found.channels_last, "task": found.task.learned}
     recipe = _resolved(recipe.replace(model=name), parts, found, model, stored)
     strategy = _strategy(recipe.selection, found.task, given.cases)

@@ -108,7 +108,7 @@ class Run:
     def examine(self, data: Any = None) -> Evaluation:
         """As `evaluate`, with the answer and the error for each sample."""
         samples, device = self._samples(data), device_of(self.model)
-        samples = samples if self.data["channels_last"] else samples.contiguous()
+        samples = samples.replace(channels_last=self.data["channels_last"])
         with surroundings(device=device, threads=torch.get_num_threads(), deterministic=False):
             return examine(self.model, self.task, samples.to(device), self.recipe.seed, self.class_names)
 
