@@ -6,10 +6,10 @@ The pages in docs/api show them. Whatever else a layer exports is for the other 
 NAMES: dict[str, tuple[str, ...]] = {
     "gradlex": (
         "train", "resume", "load", "Run", "Recipe", "Record", "Callback", "Population", "Candidate", "evolve", "Generation",
-        "compare", "paper", "results", "Cases", "Choice", "InputError", "RunError",
+        "compare", "paper", "results", "Choice", "InputError", "RunError",
     ),
     "gradlex.selection": (
-        "select_parents", "selection_probabilities", "selection_chances", "Chances", "Lexicase", "EpsilonLexicase",
+        "select_parents", "selection_probabilities", "selection_chances", "Chances", "group_means", "by_group", "Lexicase", "EpsilonLexicase",
         "BatchLexicase", "DownsampledLexicase", "InformedLexicase", "Dalex", "Plexicase", "Tournament", "Random",
         "make_selection", "SELECTIONS", "Selection", "CaseErrors", "TableErrors",
     ),
@@ -19,10 +19,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "gradlex.data": ("prepare", "Parts", "crop", "flip", "crop_flip", "DATASETS"),
     "gradlex.models": ("build", "MODELS"),
     "gradlex.schedules": ("cosine", "linear", "constant", "SCHEDULES"),
-    "gradlex.callbacks": ("EarlyStopping", "Progress", "Logger", "TensorBoard", "WandB", "Trackio", "LOGGERS"),
+    "gradlex.callbacks": ("EarlyStopping", "Progress", "Logger", "TensorBoard", "WandB", "LOGGERS"),
     "gradlex.runs": ("Evaluation",),
     "gradlex.experiments": ("Arm", "Method", "METHODS", "published"),
-    "gradlex.report": ("verdict", "summary", "write_run_page", "write_experiment_page"),
+    "gradlex.report": ("decide", "summary", "write_run_page", "write_experiment_page"),
     "gradlex.integrations.sklearn": ("LexicaseClassifier", "LexicaseRegressor"),
     "gradlex.integrations.deap": ("select",),
     "gradlex.integrations.pymoo": ("LexicaseSelection",),

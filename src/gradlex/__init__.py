@@ -5,6 +5,6 @@
 
 import lazy_loader as lazy
 
-from gradlex._version import __version__ as __version__
+__version__ = "1.0.0"
 
 __getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

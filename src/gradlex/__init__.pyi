@@ -7,7 +7,8 @@ from . import report as report
 from . import runs as runs
 from . import selection as selection
 from . import tasks as tasks
-from ._version import __version__ as __version__
+
+__version__: str
 from .callbacks import Callback as Callback
 from .callbacks import Record as Record
 from .errors import InputError as InputError
@@ -24,5 +25,4 @@ from .runs import Run as Run
 from .runs import load as load
 from .runs import resume as resume
 from .runs import train as train
-from .selection import Cases as Cases
 from .selection import Choice as Choice

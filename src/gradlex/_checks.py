@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -18,6 +19,8 @@ Positive: TypeAlias = Annotated[float, Field(gt=0), "a number above 0"]
 NonNegative: TypeAlias = Annotated[float, Field(ge=0), "a number of at least 0"]
 Fraction: TypeAlias = Annotated[float, Field(gt=0, lt=1), "a number above 0 and below 1"]
 Share: TypeAlias = Annotated[float, Field(ge=0, lt=1), "a number of at least 0 and below 1"]
+
+T = TypeVar("T")
 
 _CONFIG = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False"}
@@ -36,6 +39,19 @@ def check_fields(instance: Any) -> None:
     for name, annotation in _annotations(instance.__class__).items():
         if name in vars(instance):
             object.__setattr__(instance, name, check(name, annotation, getattr(instance, name)))
+
+
+def parsed(kind: type[T], given: str | Mapping[str, Any], where: object) -> T:
+    """Stored values, or their JSON, as what they must be; InputError if they are damaged."""
+    adapter = TypeAdapter(kind)
+    try:
+        return adapter.validate_json(given) if isinstance(given, str) else adapter.validate_python(given)
+    except ValidationError as error:
+        place = error.errors()[0]
+        name = ".".join(map(str, place["loc"]))
+        raise InputError(
+            f"{where} is damaged: {name + ': ' if name else ''}{place['msg']}. Restore the file."
+        ) from error
 
 
 def bad_value(name: str, annotation: Any, value: Any) -> InputError:

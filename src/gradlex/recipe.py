@@ -19,7 +19,7 @@ from gradlex.schedules import find_schedule, find_tail
 GIVEN = "given"
 """Stands for an object that no text can hold, such as a function, in a stored recipe."""
 
-Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
+Precision: TypeAlias = Literal["float32", "bfloat16"]
 Promotion: TypeAlias = Literal["winner", "average", "expected"]
 MomentumState: TypeAlias = Literal["reset", "inherit"]
 
@@ -141,8 +141,7 @@ class Recipe(BaseModel):
     branch_at: Share = 0.0
     """Train one network for this share of the epochs, then branch into the population."""
     tail: str | None = None
-    """Learning rate after the branch: constant(factor=7), constant(lr=0.05), or linear(hold=0.5) (default: the
-    schedule goes on)."""
+    """Learning rate after the branch: constant(factor=7) or constant(lr=0.05) (default: the schedule goes on)."""
     tail_mean: bool = False
     """The final model is the mean of the parents since the branch, with batch norm recalibrated."""
     recalibrate: Natural = 0
@@ -151,8 +150,8 @@ class Recipe(BaseModel):
     """Stop after this many epochs without a better primary metric on the validation part (default: never)."""
     seed: Natural = 0
     """Random seed."""
-    precision: Precision = "auto"
-    """float32 or bfloat16 autocast (auto: bfloat16 where it is faster)."""
+    precision: Precision = "float32"
+    """float32, or bfloat16 autocast, which is faster on GPUs and on CPUs that compute it natively."""
 
     if not TYPE_CHECKING:  # type checkers take the keywords from the fields
 
@@ -205,8 +204,7 @@ class Recipe(BaseModel):
         """The learning rate of a generation, counted from 0."""
         if self.tail is None or generation < self.branch:
             return self._scheduled(generation)
-        place = (generation - self.branch) / (self._length - self.branch)
-        return find_tail(self.tail)(place, self._scheduled(self.branch))
+        return find_tail(self.tail)(self._scheduled(self.branch))
 
     def population_at(self, generation: int) -> int:
         """The number of candidates of a generation, counted from 0: one before the branch."""

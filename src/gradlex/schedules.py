@@ -18,8 +18,8 @@ from gradlex.errors import InputError
 Schedule: TypeAlias = Callable[[int, int], float]
 """`schedule(generation, epochs)`, with generations counted from 0."""
 
-Tail: TypeAlias = Callable[[float, float], float]
-"""`tail(place, start)`: the place in the tail, from 0 to 1, and the schedule's learning rate at the branch."""
+Tail: TypeAlias = Callable[[float], float]
+"""`tail(start)`: the learning rate, from the schedule's learning rate at the branch."""
 
 
 def cosine(generation: int, epochs: int, *, warmup: float = 0, low: float = 0.0) -> float:
@@ -87,7 +87,7 @@ def _warmed_up(warmup: float, epochs: int) -> int:
     return begin
 
 
-def constant_tail(place: float, start: float, *, lr: float | None = None, factor: float = 1.0) -> float:
+def constant_tail(start: float, *, lr: float | None = None, factor: float = 1.0) -> float:
     """One learning rate to the end (default: the schedule's at the branch) times a factor, as in SWA.
 
     Examples:
@@ -100,27 +100,9 @@ def constant_tail(place: float, start: float, *, lr: float | None = None, factor
     return float(check("factor", Positive, factor) * top)
 
 
-def linear_tail(
-    place: float, start: float, *, lr: float | None = None, factor: float = 1.0, hold: float = 0.5
-) -> float:
-    """One learning rate for the share `hold` of the tail, then linearly to 0.
-
-    Examples:
-        >>> import gradlex
-        >>> recipe = gradlex.Recipe(epochs=8, branch_at=0.5, tail="linear(lr=0.08)")
-        >>> [round(recipe.lr_at(generation), 3) for generation in range(8)]
-        [0.1, 0.096, 0.085, 0.069, 0.08, 0.08, 0.08, 0.04]
-    """
-    top, held = constant_tail(place, start, lr=lr, factor=factor), check("hold", Share, hold)
-    return float(top if place < held else top * (1 - place) / (1 - held))
-
-
-TAILS: Mapping[str, Callable[..., float]] = {"constant": constant_tail, "linear": linear_tail}
-
-
 @functools.lru_cache
 def find_tail(given: str) -> Tail:
     """The tail of a text such as `constant(factor=7)`."""
-    tail: Tail = bind("tail", given, TAILS)
-    tail(0.0, 1.0)  # checks the values of its options
+    tail: Tail = bind("tail", given, {"constant": constant_tail})
+    tail(1.0)  # checks the values of its options
     return tail

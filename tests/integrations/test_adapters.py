@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradlex.errors import InputError
-from gradlex.selection import Cases, EpsilonLexicase, select_parents
+from gradlex.selection import EpsilonLexicase, select_parents
 
 ERRORS = np.random.default_rng(0).integers(0, 3, (12, 7)).astype(float)
 METHODS = ["lexicase", "epsilon-lexicase(epsilon=1.0)", EpsilonLexicase(epsilon=1.0), "tournament"]
@@ -26,12 +26,11 @@ def individuals():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("cases", [None, Cases(groups=[0, 0, 1, 1, 2, 2, 2])], ids=["single", "grouped"])
-def test_deap_selects_the_parents_of_select_parents(individuals, method, cases) -> None:
+def test_deap_selects_the_parents_of_select_parents(individuals, method) -> None:
     from gradlex.integrations.deap import select
 
-    chosen = select(individuals, 9, method, rng=np.random.default_rng(5), cases=cases)
-    same = select_parents(ERRORS, 9, method, 5, cases=cases)
+    chosen = select(individuals, 9, method, rng=np.random.default_rng(5))
+    same = select_parents(ERRORS, 9, method, 5)
     assert [individuals.index(each) for each in chosen] == same.tolist()
 
 
@@ -69,11 +68,11 @@ def test_pymoo_selects_the_parents_of_select_parents() -> None:
     for selection, errors in (
         (LexicaseSelection(), ERRORS),
         (LexicaseSelection("epsilon-lexicase(epsilon=1.0)"), ERRORS),
-        (LexicaseSelection(of="seen", cases=Cases(weights=[1, 2, 3])), ERRORS[:, :3]),
+        (LexicaseSelection(of="seen"), ERRORS[:, :3]),
     ):
         chosen = selection.do(None, pop, 5, 2, to_pop=False, random_state=np.random.default_rng(7))
         assert chosen.shape == (5, 2)
-        same = select_parents(errors, 10, selection.method, 7, cases=selection.cases)
+        same = select_parents(errors, 10, selection.method, 7)
         assert chosen.ravel().tolist() == same.tolist()
     with pytest.raises(InputError, match="no value 'absent'"):
         LexicaseSelection(of="absent").do(None, pop, 5, 2)

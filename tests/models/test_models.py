@@ -124,23 +124,23 @@ def broken(num_classes):
 @pytest.fixture(autouse=True)
 def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module in the current folder, which python itself wouldn't find."""
-    (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "own_nets.py").write_text(NETS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.delitem(sys.modules, "nets", raising=False)
+    monkeypatch.delitem(sys.modules, "own_nets", raising=False)
 
 
 def test_a_factory_gets_what_its_signature_names() -> None:
-    model = build("nets:Net(hidden=8)", sample=(2, 8, 8), outputs=5)
+    model = build("own_nets:Net(hidden=8)", sample=(2, 8, 8), outputs=5)
     assert (model.layer.weight.shape[:2], model.hidden) == ((5, 2), 8)
-    assert build("nets:classes_only", sample=(2, 8, 8), outputs=5)(torch.zeros(1, 4)).shape == (1, 5)
-    assert build("nets:neither", sample=(2, 8, 8), outputs=5)(torch.zeros(1, 4)).shape == (1, 9)
+    assert build("own_nets:classes_only", sample=(2, 8, 8), outputs=5)(torch.zeros(1, 4)).shape == (1, 5)
+    assert build("own_nets:neither", sample=(2, 8, 8), outputs=5)(torch.zeros(1, 4)).shape == (1, 9)
 
 
 def test_a_factory_of_any_keywords_gets_channels_that_are_not_the_usual_three() -> None:
-    assert build("nets:anything", sample=IMAGE, outputs=5).settings == {"num_classes": 5}
-    one = build("nets:anything(depth=2)", sample=(1, 32, 32), outputs=5)
+    assert build("own_nets:anything", sample=IMAGE, outputs=5).settings == {"num_classes": 5}
+    one = build("own_nets:anything(depth=2)", sample=(1, 32, 32), outputs=5)
     assert one.settings == {"num_classes": 5, "in_channels": 1, "depth": 2}
 
 
@@ -162,14 +162,14 @@ def test_a_module_is_copied() -> None:
         ("resnet20(widht=1)", r"has no option 'widht': it takes width. Did you mean 'width'"),
         ("resnet20(width=1e9)", "resnet20 of this width is too large"),
         ("resnet20(1)", "not of the form NAME or NAME"),
-        ("nets:built", "must name a function or class that builds a new network"),
-        ("nets:number", "must name a function or class"),
-        ("nets:a_list", r"must return a torch.nn.Module, got \[5\]"),
-        ("nets:broken", "'nets:broken' failed for num_classes=5: ZeroDivisionError: no layers left"),
-        ("nets:classes_only(x=1)", "failed for num_classes=5, x=1: TypeError"),
-        ("nets:brokn", r"has no 'brokn'. Did you mean 'broken'\?"),
+        ("own_nets:built", "must name a function or class that builds a new network"),
+        ("own_nets:number", "must name a function or class"),
+        ("own_nets:a_list", r"must return a torch.nn.Module, got \[5\]"),
+        ("own_nets:broken", "'own_nets:broken' failed for num_classes=5: ZeroDivisionError: no layers left"),
+        ("own_nets:classes_only(x=1)", "failed for num_classes=5, x=1: TypeError"),
+        ("own_nets:brokn", r"has no 'brokn'. Did you mean 'broken'\?"),
         ("absent:make", "importing absent failed.*Install it, or start in its folder"),
-        ("nets:", "not of the form package.module:name"),
+        ("own_nets:", "not of the form package.module:name"),
         (3, "model must be an nn.Module or a name, got 3"),
     ],
 )

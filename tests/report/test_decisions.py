@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from gradlex.report import decide, verdict
+from gradlex.report import decide
 
 
 def frame(metric="test_accuracy", **values):
@@ -70,6 +70,10 @@ def test_each_declared_comparison_raises_the_bar_for_the_others():
     missing, _ = decide(runs, [("lexicase", "sgd"), ("lexicase", "tournament")])
     assert (alone.answer, together.answer, missing.answer) == ("better", "open", "open")
     assert together.adjusted == pytest.approx(2 * alone.adjusted) == missing.adjusted
+
+
+def verdict(*given, **options):
+    return "\n".join(decision.sentence for decision in decide(*given, **options))
 
 
 def test_the_verdict_says_what_a_person_would_say():

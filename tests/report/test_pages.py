@@ -72,8 +72,8 @@ def test_the_page_of_a_run_shows_what_it_reached_and_how_selection_went(experime
         assert words in page.shown
     assert "How four selections ended: one left 100%." in page.shown
     assert "training loss: mean and range of the candidates" in page.shown
-    assert "sole_survivor" in page.folded
-    assert "sole_survivor" not in page.shown
+    assert "epochs: 4" in page.folded
+    assert "epochs: 4" not in page.shown
 
 
 def test_a_run_without_selection_says_so(experiment):
@@ -230,14 +230,6 @@ def test_decisive_cases_are_pictures_where_the_data_is_found_again(tmp_path, mak
     assert f">{int(targets[0])}</strong>" in (run / "report.html").read_text()
     other = make_run(tmp_path / "other", 0.9, lines=lines, recipe=recipe, data={"fingerprint": "other"})
     assert Page(write_run_page(other)).images == []
-
-
-def test_long_records_are_thinned_to_a_table_that_ends_with_the_last_generation(tmp_path, make_run, make_generation):
-    run = make_run(tmp_path / "run", 0.9, lines=[make_generation(number) for number in range(1, 1001)])
-    content = write_run_page(run).read_text()
-    records = content[content.index("Records") :]
-    assert records.count("<tr>") == 201
-    assert ">1000<" in records.replace(" ", "")
 
 
 def test_a_page_of_what_is_no_run_or_experiment_is_an_error(tmp_path, make_run):

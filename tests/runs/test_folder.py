@@ -56,7 +56,6 @@ def test_run_json_and_result_json_say_what_was_run_and_how_it_ended(digits: grad
     result = json.loads((folder(digits) / "result.json").read_text())
     assert set(result) == {
         *("metrics", "stopped", "seconds", "samples_trained", "critical_path", "cases_evaluated", "generations"),
-        "peak_memory",
     }
     assert list(result["metrics"]) == ["test", "validation", "train"]
     lines = (folder(digits) / "generations.jsonl").read_text().splitlines()

@@ -309,7 +309,7 @@ def test_graded_errors_are_selected_on_by_the_classic_rule() -> None:
 def test_groups_are_the_cases_that_selection_sees() -> None:
     x, y = points()
     groups = np.arange(120) // 30
-    run = gradlex.train(net(), (x, y), cases=gradlex.Cases(groups=groups), **SMALL)
+    run = gradlex.train(net(), (x, y), groups=groups, **SMALL)
     assert all(record.cases_used <= 4 for record in run.history)
 
 

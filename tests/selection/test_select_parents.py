@@ -195,7 +195,7 @@ def test_torch_tensors_are_tables_whatever_they_are():
         ({"rng": "3"}, "rng must be"),
         ({"method": "lexicas"}, "Did you mean 'lexicase'"),
         ({"method": "sgd"}, "trains one candidate"),
-        ({"cases": {"groups": [0]}}, "cases must be"),
+        ({"cases": {"groups": [0]}}, "has no option 'cases'"),
         ({"method": Lexicase(), "depth": 3}, "options belong to a name"),
     ],
 )

@@ -6,12 +6,11 @@ from gradlex.callbacks.callback import Callback as Callback
 from gradlex.callbacks.callback import LiveRun as LiveRun
 from gradlex.callbacks.early_stopping import EarlyStopping as EarlyStopping
 from gradlex.callbacks.early_stopping import best_generation as best_generation
-from gradlex.callbacks.logger import Logger as Logger
+from gradlex.callbacks.loggers import Logger as Logger
+from gradlex.callbacks.loggers import TensorBoard as TensorBoard
+from gradlex.callbacks.loggers import WandB as WandB
 from gradlex.callbacks.progress import Progress as Progress
 from gradlex.callbacks.record import Record as Record
-from gradlex.callbacks.tensorboard import TensorBoard as TensorBoard
-from gradlex.callbacks.wandb import Trackio as Trackio
-from gradlex.callbacks.wandb import WandB as WandB
 
-LOGGERS: Mapping[str, type[Logger]] = {"tensorboard": TensorBoard, "wandb": WandB, "trackio": Trackio}
+LOGGERS: Mapping[str, type[Logger]] = {"tensorboard": TensorBoard, "wandb": WandB}
 """Each can be made without arguments."""

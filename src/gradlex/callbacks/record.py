@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from gradlex.errors import InputError
+from gradlex._checks import parsed
 
 if TYPE_CHECKING:
     from gradlex.evolve import Generation
@@ -88,11 +88,6 @@ class Record(BaseModel):
         return {name: value for name, value in self.model_dump().items() if value is not None and value != {}}
 
     @classmethod
-    def from_line(cls, line: str | Mapping[str, Any]) -> Record:
+    def from_line(cls, line: str | Mapping[str, Any], where: object = "the record of a generation") -> Record:
         """The record of a line, as text or as `to_line` returned it."""
-        try:
-            return cls.model_validate_json(line) if isinstance(line, str) else cls.model_validate(line)
-        except ValidationError as error:
-            place, *_ = error.errors()
-            where = ".".join(map(str, place["loc"])) or "the line"
-            raise InputError(f"the record of a generation is damaged: {where}: {place['msg']}.") from error
+        return parsed(cls, line, where)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from gradlex._version import __version__
+from gradlex import __version__
 from gradlex.errors import InputError, InterruptedRun, RunError
 
 

@@ -29,32 +29,6 @@ class Compare(Command):
         "Population": ("population", *POPULATION),
         "Run": ("out", "jobs", "backend", "device", "commands"),
     }
-    first: ClassVar[frozenset[str]] = frozenset(
-        (
-            *(
-                "methods",
-                "seeds",
-                "num_seeds",
-                "pairs",
-                "experiment",
-                "dataset",
-                "target",
-                "augment",
-                "model",
-            ),
-            *(
-                "epochs",
-                "batch_size",
-                "lr",
-                "weight_decay",
-                "population",
-                "out",
-                "jobs",
-                "backend",
-                "commands",
-            ),
-        )
-    )
     examples: ClassVar[str] = """
         gradlex compare --num-seeds 1
         gradlex compare --dataset photos/ --model resnet20 --epochs 40 --jobs 2

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import tyro
 
+from gradlex._files import write_atomically
 from gradlex._objects import load_object
 from gradlex.callbacks.progress import counted
 from gradlex.cli.flags import Command
-from gradlex.cli.table_files import check_table_file, write_table
 from gradlex.cli.train_command import metrics_text
+from gradlex.errors import InputError
 
 if TYPE_CHECKING:
     from gradlex.runs import Run
@@ -38,14 +39,14 @@ class Evaluate(Command):
     """Other data: a dataset, an .npz archive, a folder of images or a table (default: the run's test part)."""
     model: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
     """For a run trained from Python: what makes its network."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="CSV|PARQUET")] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """A file for target, prediction and error of each sample."""
     device: Annotated[str, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Where to compute, also cuda:1, mps, ... (default: the accelerator if there is one)."""
 
     def __call__(self) -> None:
         """Print the metrics, and for a classification the classes and what they are mistaken for."""
-        check_table_file(self.out)
+        check_csv(self.out)
 
         found = load_run(self.run, self.model, self.device).examine(self.dataset)
         print(metrics_text(f"{counted(len(found.errors), 'sample')}:", found.metrics, found.measures))
@@ -53,7 +54,7 @@ class Evaluate(Command):
             names = found.class_names or [str(number) for number in range(len(found.classes.counts))]
             print("\n".join(class_lines(found.classes, names)))
         if self.out is not None:
-            write_table(self.out, found.columns())
+            write_csv(self.out, found.columns())
 
 
 def load_run(folder: Path, model: str | None, device: str) -> Run:
@@ -61,6 +62,21 @@ def load_run(folder: Path, model: str | None, device: str) -> Run:
     from gradlex.runs import load
 
     return load(folder, None if model is None else load_object(model, "model")(), device=device)
+
+
+def check_csv(path: Path | None) -> None:
+    """Raise an error for a file that can't be written, before anything is computed for it."""
+    if path is not None and (path.suffix.lower() != ".csv" or path.is_dir() or not path.absolute().parent.is_dir()):
+        raise InputError(f"{path} cannot be written: name a .csv file in a folder that exists.")
+
+
+def write_csv(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write the columns, whole or not at all, and print where they are."""
+    import pandas as pd
+
+    frame = pd.DataFrame(columns)
+    write_atomically(path, frame.to_csv(index=False).encode())
+    print(f"\n{counted(len(frame), 'row')} in {path}")
 
 
 def class_lines(table: ClassTable, names: Sequence[str]) -> list[str]:

@@ -24,6 +24,13 @@ COMMANDS = ("train", "resume", "evaluate", "predict", "compare", "paper", "repor
 Group: TypeAlias = tuple[str, ...]
 
 
+RARE: Group = (
+    *("train_size", "test_fraction", "image_size", "task", "init_from", "momentum", "precision", "momentum_state"),
+    *("branch_at", "tail", "tail_mean", "recalibrate", "log", "compile", "deterministic", "title"),
+)
+"""The flags that only --help-all shows."""
+
+
 class Command(BaseModel):
     """A command: its docstring is its help, its fields are its flags, and calling it runs it."""
 
@@ -31,8 +38,6 @@ class Command(BaseModel):
 
     groups: ClassVar[Mapping[str, Group]] = {}
     """Titles and flags, also of a recipe; flags in no group come first."""
-    first: ClassVar[frozenset[str]] = frozenset()
-    """The flags of groups that the short help shows; all if empty."""
     examples: ClassVar[str]
     recipe: Mapping[str, Any] = {}
     """The fields of a recipe that were given."""
@@ -57,7 +62,7 @@ def parse(words: Sequence[str]) -> Command:
         found: Any = tyro.cli(type_, prog=f"gradlex {words[0]}", args=["--help"] if helps else flags, config=_CONFIG)
     except SystemExit:
         if helps:
-            rest = "" if everything or not kind.first else f"gradlex {words[0]} --help-all shows every flag.\n\n"
+            rest = "" if everything or not kind.groups else f"gradlex {words[0]} --help-all shows every flag.\n\n"
             print(f"{rest}examples:\n{textwrap.indent(inspect.cleandoc(kind.examples), '  ')}")
         raise
     return _made(kind, found, words)
@@ -89,7 +94,7 @@ def _type_of(kind: type[Command], *, everything: bool) -> type:
     grouped = {name for names in kind.groups.values() for name in names}
     fields = [_flag(kind, name) for name in own if name not in grouped]
     for title, names in kind.groups.items():
-        shown = [name for name in names if everything or not kind.first or name in kind.first]
+        shown = [name for name in names if everything or name not in RARE]
         if shown:
             members = [_flag(kind if name in own else Recipe, name) for name in shown]
             group: Any = make_dataclass(title, members, kw_only=True)

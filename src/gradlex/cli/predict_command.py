@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from gradlex.cli.evaluate_command import load_run
+from gradlex.cli.evaluate_command import check_csv, load_run, write_csv
 from gradlex.cli.flags import Command
-from gradlex.cli.table_files import check_table_file, write_table
 
 
 class Predict(Command):
@@ -28,14 +27,14 @@ class Predict(Command):
     columns."""
     model: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
     """For a run trained from Python: what makes its network."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="CSV|PARQUET")] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PREDICTIONS.csv")] = None
     """A file for the predictions (default: they are printed)."""
     device: Annotated[str, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"
     """Where to compute, also cuda:1, mps, ... (default: the accelerator if there is one)."""
 
     def __call__(self) -> None:
         """Print a line for each sample, or write a file."""
-        check_table_file(self.out)
+        check_csv(self.out)
         from gradlex.data import read_inputs
         from gradlex.runs.evaluate import columns_of
 
@@ -48,7 +47,7 @@ class Predict(Command):
         if hasattr(run.task, "probabilities"):
             columns["probability"] = run.probabilities(x).amax(dim=1).tolist()
         if self.out is not None:
-            write_table(self.out, columns)
+            write_csv(self.out, columns)
             return
         for row in zip(*columns.values(), strict=True):
             line = dict(zip(columns, row, strict=True))

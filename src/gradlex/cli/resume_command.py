@@ -29,7 +29,7 @@ class Resume(Command):
     """cpu, cuda, cuda:1, ... (default: as before). Another kind of device may change the last bits."""
     workers: int = 1
     """Processes that train candidates at the same time; the result is the same."""
-    log: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Loggers; each continues its log."""
 
     def __call__(self) -> None:

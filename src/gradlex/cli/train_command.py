@@ -47,13 +47,6 @@ class Train(Command):
         "Population": ("selection", "population", "promotion", "preset", *POPULATION),
         "Run": ("out", "device", "workers", "log", "compile", "deterministic"),
     }
-    first: ClassVar[frozenset[str]] = frozenset(
-        (
-            *("dataset", "target", "validation_fraction", "augment", "model", "epochs", "batch_size", "lr"),
-            *("optimizer", "weight_decay", "schedule", "patience", "seed", "selection", "population"),
-            *("promotion", "preset", "out", "device", "workers"),
-        )
-    )
     examples: ClassVar[str] = """
         gradlex train
         gradlex train --dataset cifar10 --model resnet18 --epochs 100 --workers 4
@@ -70,7 +63,7 @@ class Train(Command):
     """cpu, cuda, cuda:1, mps, ... (default: the accelerator if there is one)."""
     workers: int = 1
     """Processes that train candidates at the same time; the result is the same."""
-    log: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Loggers; each is an extra to install."""
     compile: bool = False
     """Compile the model by torch.compile."""

@@ -18,8 +18,8 @@ from filelock import FileLock
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gradlex import __version__
 from gradlex._files import read_text, write_atomically
-from gradlex._version import __version__
 from gradlex.errors import InputError, RunError
 from gradlex.experiments.methods import Method
 from gradlex.population import Candidate, Population, seeded

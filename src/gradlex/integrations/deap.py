@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlex.errors import InputError
-from gradlex.selection import Cases, Choice, Selection, select_parents
+from gradlex.selection import Choice, Selection, select_parents
 
 
 def select(
@@ -22,7 +22,6 @@ def select(
     method: str | Selection | Callable[..., Choice] = "lexicase",
     *,
     rng: np.random.Generator | None = None,
-    cases: Cases | None = None,
 ) -> list[Any]:
     """Choose `k` of DEAP's individuals; they are references, as with DEAP's own operators.
 
@@ -31,7 +30,6 @@ def select(
         k: The number of parents.
         method: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
         rng: A random stream of its own (default: seeded by Python's `random`, as everything in DEAP).
-        cases: Groups, weights and the like of the cases.
 
     Examples:
         >>> from deap import base, creator
@@ -55,4 +53,4 @@ def select(
     values = np.array([individual.fitness.values for individual in individuals], dtype=np.float64)
     errors = values * -np.sign(individuals[0].fitness.weights)
     own = np.random.default_rng(random.getrandbits(128)) if rng is None else rng
-    return [individuals[place] for place in select_parents(errors, k, method, own, cases=cases)]
+    return [individuals[place] for place in select_parents(errors, k, method, own)]

@@ -7,12 +7,11 @@ a candidate was not evaluated on counts as its worst.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gradlex.selection import Cases, Choice, Selection, select_parents
+from gradlex.selection import Choice, Selection, select_parents
 
 
 class LexicaseCandidateSelector:
@@ -21,7 +20,6 @@ class LexicaseCandidateSelector:
     Args:
         method: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
         rng: The random stream of all iterations, or its seed.
-        cases: Groups, weights and the like of the examples. GEPA's scores are always maximized.
 
     Examples:
         >>> from types import SimpleNamespace
@@ -38,14 +36,13 @@ class LexicaseCandidateSelector:
         method: str | Selection | Callable[..., Choice] = "lexicase",
         *,
         rng: np.random.Generator | int | None = 0,
-        cases: Cases | None = None,
     ) -> None:
         self._method, self._rng = method, np.random.default_rng(rng)
-        self._cases = replace(cases or Cases(), maximize=True)
 
     def select_candidate_idx(self, state: Any) -> int:
         """The number of the candidate to mutate, by the validation scores in GEPA's state."""
         by_candidate = state.prog_candidate_val_subscores
         examples = list(dict.fromkeys(example for scores in by_candidate for example in scores))
         scores = np.array([[own.get(each, np.nan) for each in examples] for own in by_candidate], dtype=np.float64)
-        return int(select_parents(scores, 1, self._method, self._rng, cases=self._cases)[0])
+        errors = np.nanmax(scores) - scores  # GEPA maximizes
+        return int(select_parents(errors, 1, self._method, self._rng)[0])

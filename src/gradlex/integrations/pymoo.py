@@ -13,7 +13,7 @@ import numpy as np
 from pymoo.core.selection import Selection
 
 from gradlex.errors import InputError
-from gradlex.selection import Cases, Choice, Indices, select_parents
+from gradlex.selection import Choice, Indices, select_parents
 from gradlex.selection import Selection as Strategy
 
 
@@ -23,7 +23,6 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
     Args:
         method: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
         of: The value of each individual that holds its errors; lower is better.
-        cases: Groups, weights and the like of the cases.
 
     Examples:
         >>> import numpy as np
@@ -40,10 +39,9 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
         method: str | Strategy | Callable[..., Choice] = "lexicase",
         *,
         of: str = "F",
-        cases: Cases | None = None,
     ) -> None:
         super().__init__()
-        self.method, self.of, self.cases = method, of, cases
+        self.method, self.of = method, of
 
     def _do(
         self, problem: Any, pop: Any, n_select: int, n_parents: int, random_state: Any = None, **kwargs: Any
@@ -56,5 +54,5 @@ class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types
         feasible = np.flatnonzero(np.ravel(pop.get("feas")).astype(bool))
         pool = feasible if len(feasible) else np.arange(len(pop))
         errors = np.stack([np.atleast_1d(row) for row in found])[pool]
-        chosen = select_parents(errors, n_select * n_parents, self.method, random_state, cases=self.cases)
+        chosen = select_parents(errors, n_select * n_parents, self.method, random_state)
         return pool[chosen].reshape(n_select, n_parents)

@@ -97,8 +97,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         twice = ", ".join(recipe.model_fields_set & {*_OWN, "seed"})
         if twice:
             raise InputError(f"the recipe has {twice}: use the estimator's parameter (random_state for seed).")
-        if self.module is None and recipe.precision == "auto":
-            recipe = recipe.replace(precision="float32")  # so small a network gains nothing from bfloat16
         state = self.random_state
         seed = int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
         return recipe.replace(**{name: getattr(self, name) for name in _OWN}, seed=seed)

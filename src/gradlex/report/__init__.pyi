@@ -1,6 +1,5 @@
 from .compare import compare as compare
 from .decisions import decide as decide
-from .decisions import verdict as verdict
 from .frames import history as history
 from .frames import results as results
 from .page import write_experiment_page as write_experiment_page

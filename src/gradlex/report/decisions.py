@@ -98,7 +98,7 @@ class Decision:
 
 def decide(
     frame: pd.DataFrame,
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[tuple[str, str]] = (),
     *,
     metric: str = "accuracy",
     higher_is_better: bool = True,
@@ -112,12 +112,22 @@ def decide(
 
     Args:
         frame: One row a run, as `gradlex.results` returns it.
-        pairs: Which method is compared with which; all of them count in Holm's adjustment.
+        pairs: Which method is compared with which, the primary comparison first; all count in Holm's adjustment
+            (default: each method against SGD with as many samples).
         metric: What is compared, on the test part.
         higher_is_better: Whether a higher value is a better one.
         seeds: The planned seeds (default: all that the frame has).
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gradlex.report import decide
+        >>> runs = [("lexicase", 0, 0.38), ("lexicase", 1, 0.406), ("sgd", 0, 0.471), ("sgd", 1, 0.451)]
+        >>> frame = pd.DataFrame(runs, columns=["method", "seed", "test_accuracy"])
+        >>> print(decide(frame, [("lexicase", "sgd")])[0].sentence)
+        No gain shown: lexicase 39.3%, SGD 46.1%. Two seeds cannot decide; about 5 would.
     """
-    pairs, planned = list(pairs), len(seeds) or frame.seed.nunique()
+    pairs = list(pairs) or usual_pairs(list(dict.fromkeys(frame.method)))
+    planned = len(seeds) or frame.seed.nunique()
     differences, means = [], []
     for first, second in pairs:
         ours, theirs = values(frame, first, metric), values(frame, second, metric)
@@ -157,29 +167,6 @@ def usual_pairs(methods: Sequence[str]) -> list[tuple[str, str]]:
     rivals = [name for name in ("sgd-matched", "sgd") if name in methods] or list(methods[:1])
     others = [name for name in methods if name not in ("sgd", "sgd-matched", rivals[0])]
     return [(name, rivals[0]) for name in sorted(others, key=lambda name: name != "lexicase")]
-
-
-def verdict(
-    frame: pd.DataFrame,
-    pairs: Iterable[tuple[str, str]] = (),
-    *,
-    metric: str = "accuracy",
-    higher_is_better: bool = True,
-    seeds: Sequence[int] = (),
-) -> str:
-    """One line for each comparison, the primary one first, in the words of a person; the arguments are `decide`'s.
-
-    Examples:
-        >>> import pandas as pd
-        >>> from gradlex.report import verdict
-        >>> runs = [("lexicase", 0, 0.38), ("lexicase", 1, 0.406), ("sgd", 0, 0.471), ("sgd", 1, 0.451)]
-        >>> frame = pd.DataFrame(runs, columns=["method", "seed", "test_accuracy"])
-        >>> print(verdict(frame, [("lexicase", "sgd")]))
-        No gain shown: lexicase 39.3%, SGD 46.1%. Two seeds cannot decide; about 5 would.
-    """
-    pairs = list(pairs) or usual_pairs(list(dict.fromkeys(frame.method)))
-    found = decide(frame, pairs, metric=metric, higher_is_better=higher_is_better, seeds=seeds)
-    return "\n".join(decision.sentence for decision in found)
 
 
 def values(frame: pd.DataFrame, method: str, metric: str) -> dict[int, float]:

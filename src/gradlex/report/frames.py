@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from gradlex._checks import parsed
 from gradlex._files import read_text
 from gradlex.errors import InputError
 
 EXPERIMENT = "experiment.json"
 
 Metrics: TypeAlias = dict[str, dict[str, float | None]]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,7 @@ def results(folder: Path | str) -> pd.DataFrame:
     """The runs in a folder and below it, one row each.
 
     Columns: experiment, method, seed, finished, epochs, a column for each metric such as test_accuracy, and the cost:
-    samples_trained, critical_path, cases_evaluated, seconds, peak_memory. The last column is the path.
+    samples_trained, critical_path, cases_evaluated, seconds. The last column is the path.
 
     Examples:
         >>> import gradlex
@@ -97,7 +96,7 @@ def history(run: Path | str) -> pd.DataFrame:
     """The generations of a run, one row each, with the metrics as columns such as test_accuracy."""
     path = Path(run) / "generations.jsonl"
     lines = read_text(path).splitlines() if path.exists() else []
-    read = [_checked(Line, line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
+    read = [parsed(Line, line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
     rows = [{**line.model_dump(exclude={"metrics"}), **_flat(line.metrics)} for line in read]
     return pd.DataFrame(rows, columns=None if rows else list(Line.model_fields)).astype({"disagreement": float})
 
@@ -106,9 +105,9 @@ def studies(folder: Path | str) -> list[Study]:
     """The experiments in a folder and below it, in their declared order."""
     found = []
     for file in sorted(Path(folder).rglob(EXPERIMENT)):
-        declared = _checked(dict[str, Any], read_text(file), file)
+        declared = parsed(dict[str, Any], read_text(file), file)
         given = {name: value for name, value in declared.items() if value not in (None, "")}
-        found.append(_checked(Study, {"title": file.parent.name, **given, "path": file.parent}, file))
+        found.append(parsed(Study, {"title": file.parent.name, **given, "path": file.parent}, file))
     return sorted(found, key=lambda study: study.order)
 
 
@@ -150,32 +149,20 @@ class ResultFile(BaseModel):
     critical_path: float | None = None
     cases_evaluated: float | None = None
     seconds: float | None = None
-    peak_memory: float | None = None
     stopped: str | None = None
 
 
 def read_run(run: Path) -> tuple[RunFile, ResultFile | None]:
     """What a run folder says of the run, and its result if it is finished."""
-    stored, result = _checked(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
+    stored, result = parsed(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
     if _in_experiment(run):
         stored.method = run.parent.name
     stored.method = stored.method or str(stored.recipe.get("selection", "gradlex"))
-    return stored, _checked(ResultFile, read_text(result), result) if result.exists() else None
+    return stored, parsed(ResultFile, read_text(result), result) if result.exists() else None
 
 
 def _in_experiment(run: Path) -> bool:
     return (run.parent.parent / EXPERIMENT).exists()
-
-
-def _checked(kind: type[T], given: str | Mapping[str, Any], where: object) -> T:
-    """What was read, of a type; text is JSON."""
-    adapter = TypeAdapter(kind)
-    try:
-        return adapter.validate_json(given) if isinstance(given, str) else adapter.validate_python(given)
-    except ValidationError as error:
-        place, *_ = error.errors()
-        name = ".".join(map(str, place["loc"]))
-        raise InputError(f"{where} is damaged: {name + ': ' if name else ''}{place['msg']}.") from error
 
 
 def _frame(folder: Path) -> pd.DataFrame:
@@ -201,7 +188,7 @@ def _row(run: Path) -> dict[str, Any]:
 
 _COLUMNS = (
     *("experiment", "method", "seed", "finished", "epochs"),
-    *("samples_trained", "critical_path", "cases_evaluated", "seconds", "peak_memory", "path"),
+    *("samples_trained", "critical_path", "cases_evaluated", "seconds", "path"),
 )
 
 

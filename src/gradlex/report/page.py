@@ -10,7 +10,6 @@ from typing import Any
 
 import jinja2
 import numpy as np
-import pandas as pd
 from markupsafe import Markup
 
 from gradlex._files import write_atomically
@@ -21,10 +20,9 @@ from gradlex.report.decisions import decisions
 from gradlex.report.frames import EXPERIMENT, studies
 from gradlex.report.summary import RunFacts
 from gradlex.report.tables import Table, tables
-from gradlex.report.words import NONE, title_of, unit_of
+from gradlex.report.words import title_of, unit_of
 
 _GALLERY = 12
-_ROWS = 200
 _SIDE = 96
 _OF_DATA = ("dataset", "target", "train_size", "test_fraction", "validation_fraction", "image_size", "task", "seed")
 
@@ -59,7 +57,6 @@ def write_run_page(run: Path | str, page: Path | str | None = None) -> Path:
         sentences=facts.sentences,
         galleries=_galleries(facts),
         folded=[
-            ("Records", _records(facts.history)),
             ("Settings", "\n".join(f"{name}: {value}" for name, value in settings if value is not None)),
         ],
     )
@@ -107,22 +104,6 @@ def _write(page: Path, **values: Any) -> Path:
     page.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(page, content.encode("utf-8", "replace"))
     return page
-
-
-def _records(history: pd.DataFrame) -> Table:
-    """The generations as a table, at most 200 of them: the last one and others at equal steps."""
-    step = -(-len(history) // _ROWS)
-    names = [name for name in history if name not in ("losses", "weights", "survivors", "deciding")]
-    kept = history[names].iloc[::-1].iloc[::step].iloc[::-1]
-    rows = [tuple(_cell(value) for value in row) for row in kept.itertuples(index=False)]
-    every = f", every {step}th" if step > 1 else ""
-    return Table(title=f"Generations{every}", columns=tuple(map(str, names)), rows=tuple(rows), words=0)
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return NONE
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _galleries(facts: RunFacts) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -2,9 +2,7 @@
 
 from gradlex.runs.evaluate import Evaluation as Evaluation
 from gradlex.runs.folder import RunFolder as RunFolder
-from gradlex.runs.load import load as load
 from gradlex.runs.run import Run as Run
+from gradlex.runs.run import load as load
 from gradlex.runs.train import resume as resume
 from gradlex.runs.train import train as train
-
-__all__ = ["Evaluation", "Run", "RunFolder", "load", "resume", "train"]

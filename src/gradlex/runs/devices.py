@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
-import re
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -50,28 +49,6 @@ def count_threads(given: int | str) -> int:
         return int(given)
     # Workers of multiprocessing and joblib have other names. Ray, as torchrun, sets OMP_NUM_THREADS, which torch reads.
     return torch.get_num_threads() if multiprocessing.current_process().name == "MainProcess" else 1
-
-
-def native_bfloat16(device: torch.device) -> bool:
-    """Whether the device computes bfloat16 itself rather than emulating it."""
-    if device.type == "cpu":
-        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    asks = getattr(torch.get_device_module(device), "is_bf16_supported", None)
-    return asks is not None and bool(asks(including_emulation=False))
-
-
-def peak_memory(device: torch.device) -> int | None:
-    """The most bytes in use so far: on the accelerator, else by this process; None if the system doesn't count them."""
-    if device.type != "cpu":
-        asks = getattr(torch.get_device_module(device), "max_memory_allocated", None)
-        return None if asks is None else int(asks(device))
-    status = Path("/proc/self/status")
-    if status.exists():  # Linux, where getrusage starts from the peak of the process that started this one
-        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
-        return int(found[1]) * 1024 if found else None
-    import resource  # not on Windows
-
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # bytes on macOS
 
 
 def environment(device: torch.device, processes: int) -> dict[str, Any]:

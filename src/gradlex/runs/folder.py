@@ -10,20 +10,20 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import safetensors.torch
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from gradlex._checks import parsed
 from gradlex._files import read_text, write_atomically
 from gradlex.callbacks import Record
 from gradlex.errors import InputError
 
 RUN, RESULT, RECORDS = "run.json", "result.json", "generations.jsonl"
 WEIGHTS, CHECKPOINT = "model.safetensors", "checkpoint.pt"
-_Schema = TypeVar("_Schema", bound=BaseModel)
 
 
 class Described(BaseModel):
@@ -58,7 +58,6 @@ class Result(BaseModel):
     """Samples trained if every candidate had a processor of its own."""
     cases_evaluated: int
     generations: int
-    peak_memory: int | None = None
 
 
 class RunFolder:
@@ -105,13 +104,13 @@ class RunFolder:
         """What run.json holds."""
         if not self.holds_run:
             raise InputError(f"{self.path} holds no run: there is no {RUN}.")
-        return _parsed(Described, self.path / RUN)
+        return parsed(Described, read_text(self.path / RUN), self.path / RUN)
 
     def result(self) -> Result:
         """What result.json holds."""
         if not self.finished:
             raise InputError(f"the run in {self.path} is not finished: continue it with gradlex resume.")
-        return _parsed(Result, self.path / RESULT)
+        return parsed(Result, read_text(self.path / RESULT), self.path / RESULT)
 
     def append_record(self, record: Record) -> None:
         """Add a line to the view of the records."""
@@ -146,19 +145,7 @@ def line_of(record: Record) -> str:
 
 def parse_records(lines: Sequence[str], where: Path) -> list[Record]:
     """The records of these lines, which count the generations from 1."""
-    try:
-        history = [Record.from_line(line) for line in lines]
-    except InputError as error:
-        raise InputError(f"{where}: {error} Restore the file.") from error
+    history = [Record.from_line(line, f"{where}: line {number}") for number, line in enumerate(lines, start=1)]
     if [record.generation for record in history] != list(range(1, len(history) + 1)):
         raise InputError(f"{where} is damaged: its lines don't number the generations from 1. Restore the file.")
     return history
-
-
-def _parsed(schema: type[_Schema], path: Path) -> _Schema:
-    try:
-        return schema.model_validate_json(read_text(path))
-    except ValidationError as error:
-        place = error.errors()[0]
-        where = ".".join(map(str, place["loc"])) or "the file"
-        raise InputError(f"{path} is damaged: {where}: {place['msg']}. Restore the file.") from error

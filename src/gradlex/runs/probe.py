@@ -14,7 +14,6 @@ from gradlex.data import Parts, Samples, call
 from gradlex.data.inputs import describe, leaves, map_inputs
 from gradlex.errors import InputError, warn
 from gradlex.population.state import Network
-from gradlex.runs.devices import native_bfloat16
 from gradlex.tasks import Classification, Task
 
 
@@ -28,8 +27,6 @@ class Probe:
     """How many numbers the model returns for a sample."""
     channels_last: bool
     """Whether the model takes images in that memory format."""
-    bfloat16: bool
-    """Whether device and model can compute in bfloat16 autocast."""
 
 
 def probe(model: nn.Module, parts: Parts, task: Task, device: torch.device) -> Probe:
@@ -56,13 +53,11 @@ def probe(model: nn.Module, parts: Parts, task: Task, device: torch.device) -> P
         task = task.fitted(outputs, _all_targets(parts.train, task))
         _check_task(task, outputs, targets)
         _warn_of_slips(model, outputs, task, modes)
-        bfloat16 = native_bfloat16(device) and _takes_bfloat16(model, inputs, device)
         lay_channels_last(model)
         return Probe(
             task=task,
             outputs=1 if outputs.ndim == 1 else int(outputs.shape[1]),
             channels_last=_takes_channels_last(model, inputs),
-            bfloat16=bfloat16,
         )
     finally:
         network.install(before)
@@ -175,18 +170,9 @@ def lay_channels_last(model: nn.Module) -> None:
 def _takes_channels_last(model: nn.Module, inputs: Any) -> bool:
     """Whether the model, which lies in that memory format, takes such images; one with `view` doesn't."""
     own = map_inputs(lambda t: t.clone(memory_format=torch.channels_last) if t.ndim == 4 else t, inputs)
-    return all(leaf.ndim != 4 for leaf in leaves(inputs)) or _computes(model, own)
-
-
-def _takes_bfloat16(model: nn.Module, inputs: Any, device: torch.device) -> bool:
-    with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False):
-        return _computes(model, inputs)
-
-
-def _computes(model: nn.Module, inputs: Any) -> bool:
     try:
         with torch.no_grad():
-            call(model, inputs)
+            call(model, own)
     except (RuntimeError, TypeError, ValueError, AssertionError):  # torch's words, and a model's own checks
         return False
     return True

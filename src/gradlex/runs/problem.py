@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,17 +13,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from gradlex._text import parse
 from gradlex.data import Parts, Samples, normalized, prepare
 from gradlex.errors import InputError, warn
-from gradlex.models import MODELS, build
+from gradlex.models import build
 from gradlex.population import seeded
 from gradlex.randomness import torch_seed
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs.folder import WEIGHTS, Described
-from gradlex.runs.probe import Probe, lay_channels_last, probe
+from gradlex.runs.probe import lay_channels_last, probe
 from gradlex.runs.weights import put_weights, read_weights
-from gradlex.selection import Cases, Selection, make_selection
+from gradlex.selection import Selection, make_selection
 from gradlex.tasks import Task, make_task
 
 
@@ -36,7 +36,7 @@ class Given:
     test: Any = None
     validation: Any = None
     clean: Any = None
-    cases: Cases | None = None
+    groups: Any = None
     augment: Any = None
     task: Any = None
 
@@ -75,6 +75,8 @@ class Problem:
     task: Task
     """With what it learned from the training part."""
     selection: Selection
+    groups: Any
+    """The group of each training sample, or None."""
     data: dict[str, Any]
     """As run.json describes it."""
     device: torch.device
@@ -120,9 +122,10 @@ def make_problem(
         lay_channels_last(model)
     else:
         parts = _each(parts, lambda samples: samples.replace(channels_last=False))
-    data = {**parts.description(), "channels_last": found.channels_last, "task": found.task.learned}
-    recipe = _resolved(recipe.replace(model=name), parts, found, model, stored)
-    strategy = _strategy(recipe.selection, found.task, given.cases)
+    known = {"channels_last": found.channels_last, "task": found.task.learned, "groups": _digest(given.groups)}
+    data = {**parts.description(), **known}
+    recipe = _resolved(recipe.replace(model=name), parts, found.task)
+    strategy = _strategy(recipe.selection, graded=found.task.graded or given.groups is not None)
     if isinstance(recipe.selection, str):
         recipe = recipe.replace(selection=str(strategy))
     if stored is not None:
@@ -132,7 +135,8 @@ def make_problem(
         model=model,
         parts=parts,
         task=found.task,
-        selection=strategy if given.cases is None else given.cases.strategy(strategy, len(train)),
+        selection=strategy,
+        groups=given.groups,
         data=data,
         device=device,
         outputs=found.outputs,
@@ -180,11 +184,11 @@ def _network(
     return normalized(network, parts.normalization), name
 
 
-def _resolved(recipe: Recipe, parts: Parts, found: Probe, model: nn.Module, stored: Described | None) -> Recipe:
+def _resolved(recipe: Recipe, parts: Parts, task: Task) -> Recipe:
     """The recipe with every open field filled in; what means nothing for this data and model is an error."""
     if recipe.selection == GIVEN:
         raise InputError("the selection was a function, which isn't stored: give it again as selection=.")
-    recipe = recipe.with_method(found.task.selection)
+    recipe = recipe.with_method(task.selection)
     size, samples = recipe.population or 1, len(parts.train)
     if size > max(samples // 2, 1):
         raise InputError(
@@ -199,27 +203,19 @@ def _resolved(recipe: Recipe, parts: Parts, found: Probe, model: nn.Module, stor
         )
     if recipe.patience is not None and recipe.tail_mean:
         raise InputError("patience and tail_mean each say which model is returned: leave one of them out.")
-    precision: Any = recipe.precision
-    if precision == "auto" and stored is not None:
-        precision = stored.recipe.get("precision", "auto")
-    if precision == "auto":
-        info = MODELS.get(parse(recipe.model)[0])
-        whole = all(parameter.dtype == torch.float32 for parameter in model.parameters())
-        gains = whole and found.bfloat16 and (info is None or info.gains_from_bfloat16)
-        precision = "bfloat16" if gains else "float32"
     alone = size == 1 or recipe.branch_at > 0  # as many samples as SGD
     epochs = recipe.epochs or parts.info.epochs * (1 if alone else size + 1)
-    recipe = recipe.replace(epochs=epochs, precision=precision)
+    recipe = recipe.replace(epochs=epochs)
     for generation in range(epochs):
         recipe.lr_at(generation)  # a schedule of the caller's may return anything
     return recipe
 
 
-def _strategy(given: Any, task: Task, cases: Cases | None) -> Selection:
+def _strategy(given: Any, *, graded: bool) -> Selection:
     """The selection, with the all-fail rule that graded errors need: with them no case is simply failed."""
     strategy = make_selection(given)
     rule = getattr(strategy, "on_all_fail", "survive")
-    if rule != "survive" and (task.graded or (cases is not None and cases.groups is not None)):
+    if rule != "survive" and graded:
         if rule == "random":
             raise InputError(
                 f"selection {str(strategy)!r} needs errors of 0 and 1, and these are graded: use epsilon-lexicase, or "
@@ -227,6 +223,10 @@ def _strategy(given: Any, task: Task, cases: Cases | None) -> Selection:
             )
         return replace(strategy, on_all_fail="survive")  # type: ignore[type-var]  # a dataclass of ours
     return strategy
+
+
+def _digest(groups: Any) -> str | None:
+    return None if groups is None else hashlib.sha256(repr(np.asarray(groups).tolist()).encode()).hexdigest()
 
 
 def _located(recipe: Recipe, stored: Described) -> Recipe:
@@ -245,7 +245,7 @@ def _check_same(recipe: Recipe, data: Mapping[str, Any], stored: Described) -> N
     ]
     if differing:
         raise InputError(f"the run was started with another recipe: {'; '.join(differing[:3])}.")
-    for name in ("fingerprint", "samples"):
+    for name in ("fingerprint", "samples", "groups"):
         if data[name] != stored.data.get(name):
             raise InputError(
                 f"the data has changed since the run was started ({name}): restore it, or start a new run."

@@ -11,20 +11,22 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from gradlex._version import __version__
+from gradlex import __version__
 from gradlex.callbacks import Callback, Record, best_generation
 from gradlex.errors import InputError, InterruptedRun
 from gradlex.evolve import evolve
+from gradlex.population.examination import ErrorFunction
 from gradlex.population.state import Snapshot
 from gradlex.recipe import GIVEN
 from gradlex.runs.checkpoint import Checkpoint
-from gradlex.runs.devices import environment, peak_memory
+from gradlex.runs.devices import environment
 from gradlex.runs.folder import CHECKPOINT, Described, Result, RunFolder, line_of, parse_records
 from gradlex.runs.interrupts import Interrupts
 from gradlex.runs.problem import Problem
 from gradlex.runs.run import Run
 from gradlex.runs.training import TailMean, Trainer
 from gradlex.runs.weights import weights_of
+from gradlex.selection import by_group
 
 
 class Session:
@@ -48,6 +50,10 @@ class Session:
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._epochs = problem.recipe.epochs or 0
         self._trainer = Trainer(problem, compiled=compiled)
+        self._errors: ErrorFunction = self._trainer.errors
+        self._num_cases = len(problem.parts.train)
+        if problem.groups is not None:
+            self._errors, self._num_cases = by_group(self._errors, problem.groups)
         self.model, self._team = problem.model, self._trainer.population.team
         self.environment = environment(problem.device, self._team.processes)
         leads = self._team.rank == 0
@@ -111,15 +117,17 @@ class Session:
         for generation in evolve(
             trainer.population,
             trainer.train,
-            trainer.errors,
+            self._errors,
             num_samples=samples,
-            num_cases=samples,
+            num_cases=self._num_cases,
             epochs=self._epochs,
             size=recipe.population_at,
         ):
             done = generation.number
             metrics = self._metrics(done) if self._team.rank == 0 else {}
             record = Record.of(generation, lr=recipe.lr_at(done - 1), metrics=metrics)
+            if self._problem.groups is not None:
+                record = record.model_copy(update={"deciding": ()})  # no single sample decides
             self.history.append(self._team.from_leader(record))
             if recipe.tail_mean and done > recipe.branch:
                 self._tail.add(trainer.parent())
@@ -201,7 +209,6 @@ class Session:
             critical_path=sum(-(-samples // self.recipe.population_at(each)) for each in range(done)),
             cases_evaluated=sum(record.cases_evaluated for record in self.history),
             generations=done,
-            peak_memory=peak_memory(self._problem.device),
         )
         if self._folder is not None:
             self._folder.finish(result, self.history, weights_of(self.model))

@@ -19,12 +19,10 @@ from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs.devices import count_threads, find_device
 from gradlex.runs.folder import CHECKPOINT, Described, RunFolder
 from gradlex.runs.interrupts import Interrupts
-from gradlex.runs.load import load
 from gradlex.runs.problem import Given, make_problem
-from gradlex.runs.run import Run
+from gradlex.runs.run import Run, load
 from gradlex.runs.session import Session
 from gradlex.runs.surroundings import surroundings
-from gradlex.selection import Cases
 
 
 def train(
@@ -35,7 +33,7 @@ def train(
     test: Any = None,
     validation: Any = None,
     clean: Any = None,
-    cases: Cases | None = None,
+    groups: Any = None,
     augment: Any = None,
     task: Any = None,
     out: Path | str | None = None,
@@ -61,7 +59,7 @@ def train(
         test: The test part, which is used only for reporting.
         validation: The validation part, which decides when to stop with `patience`.
         clean: The training part without random transforms, if `data` is a Dataset that has some: selection looks at it.
-        cases: Groups, weights or an order of the cases of selection (default: each training sample is a case).
+        groups: The group of each training sample, if a group is a case of selection, such as all images of a patient.
         augment: A function `(batch, rng) -> batch` for training batches; or text, as in the recipe.
         task: A task, or a loss such as `nn.CrossEntropyLoss()`; or text, as in the recipe.
         out: The run folder (default: nothing is written). With it, the first Ctrl-C or SIGTERM ends the run after the
@@ -86,14 +84,14 @@ def train(
         >>> import gradlex
         >>> x = torch.randn(100, 8, generator=torch.Generator().manual_seed(0))
         >>> y = (x[:, 0] > 0).long()
-        >>> run = gradlex.train(torch.nn.Linear(8, 2), (x[:80], y[:80]), test=(x[80:], y[80:]), epochs=5, batch_size=8)
+        >>> run = gradlex.train(torch.nn.Linear(8, 2), (x[:80], y[:80]), test=(x[80:], y[80:]), epochs=5, batch_size=4)
         >>> run.metrics["test"]["accuracy"] > 0.7
         True
         >>> len(run.history)
         5
     """
     parts = {"test": test, "validation": validation, "clean": clean}
-    given = Given.of(model, data, recipe, fields, cases=cases, augment=augment, task=task, **parts)
+    given = Given.of(model, data, recipe, fields, groups=groups, augment=augment, task=task, **parts)
     check("evaluate_every", Count | None, evaluate_every)
     check("checkpoint_every", Count, checkpoint_every)
     found, folder = find_device(device), None if out is None else RunFolder(out)

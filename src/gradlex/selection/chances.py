@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gradlex.errors import InputError
-from gradlex.selection.protocol import CaseOrder, ErrorTable, Floats, Indices, Mask
+from gradlex.selection.protocol import ErrorTable, Floats, Indices, Mask
 
 _MOST_WORK = 1 << 26
 """How many (candidate, case) pairs are looked at for the pools, and again for a depth; about a second."""
@@ -31,22 +30,15 @@ class TooManyPools(Exception):
     """More pools can be reached than are followed: the chances must be estimated."""
 
 
-def lexicase_probabilities(
-    table: ErrorTable, *, ends: bool = False, depth: int | None = None, order: CaseOrder | None = None
-) -> Floats:
+def lexicase_probabilities(table: ErrorTable, *, ends: bool = False, depth: int | None = None) -> Floats:
     """Lexicase on a checked (candidates, cases) table; a pool that fails a case `ends`, or survives whole."""
-    if depth is not None and order is not None:
-        raise InputError(
-            "the chances after a depth are known for cases that are alike, and these have weights or priorities: leave "
-            "depth out, or draw many with `select_parents`."
-        )
     if ends:
         table = (table != 0).astype(np.uint8)
 
     def best(errors: ErrorTable, cases: Indices) -> Mask:
         return np.asarray(errors == (0 if ends else errors.min(axis=0)))
 
-    return filter_probabilities(best, table, depth=depth, order=order)
+    return filter_probabilities(best, table, depth=depth)
 
 
 def filter_probabilities(
@@ -55,7 +47,6 @@ def filter_probabilities(
     *,
     marks: Floats | None = None,
     depth: int | None = None,
-    order: CaseOrder | None = None,
 ) -> Floats:
     """The chances under any filter with the property, on a (candidates, cases) table.
 
@@ -68,10 +59,8 @@ def filter_probabilities(
     number_of_cases, sizes = table.shape[1], np.bincount(owner)
     table = table[np.unique(owner, return_index=True)[1]]
     # Only the first of equal cases matters, and how many there are.
-    weights, levels = (None, None) if order is None else (order.weights, order.levels)
-    rows = [table, *(row for row in (levels, marks) if row is not None)]
-    first, counts = _distinct(np.vstack(rows), weights)
-    table, levels = table[:, first], None if levels is None else levels[first]
+    first, counts = _distinct(table if marks is None else np.vstack([table, marks]))
+    table = table[:, first]
 
     pools = [np.arange(len(table))]
     numbers = {pools[0].tobytes(): 0}
@@ -82,8 +71,6 @@ def filter_probabilities(
         ending.append(0.0)
         passing = survivors(table[pool], first)
         changes = ~passing.all(axis=0) & (len(pool) > 1)
-        if levels is not None and changes.any():
-            changes &= levels == levels[changes].min()
         passing = passing[:, changes]
         for column, count in zip(*(each.tolist() for each in _distinct(passing, counts[changes])), strict=True):
             successor = pool[passing[:, column]]
@@ -141,7 +128,7 @@ def _flow(members: Mask, steps: Floats, ending: Floats, number_of_cases: int, de
     return ended + here
 
 
-def _distinct(table: npt.NDArray[Any], counts: Floats | None) -> tuple[Indices, Floats]:
+def _distinct(table: npt.NDArray[Any], counts: Floats | None = None) -> tuple[Indices, Floats]:
     """The number of one column of each kind, and how many there are of it, or how much they count together."""
     if not table.shape[1]:
         return np.zeros(0, dtype=np.intp), np.zeros(0)

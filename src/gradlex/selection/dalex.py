@@ -19,7 +19,6 @@ from pydantic import Field
 
 from gradlex.selection.protocol import (
     CaseErrors,
-    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
@@ -61,7 +60,7 @@ class Dalex(Strategy):
         best = pool[_lightest(table, scores, np.arange(len(pool)))]
         return decided(cases, best, pick(best, rng), "best_weighted")
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` independent parents: one matrix product, then the close ones."""
         values = table.astype(np.float64)
         finite = np.where(np.isinf(values), 0.0, values)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gradlex.selection.lexicase import Lexicase
-from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Indices, Rng
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Indices, Rng
 from gradlex.selection.strategy import Share
 
 
@@ -29,7 +29,6 @@ class DownsampledLexicase(Lexicase):
     """
 
     name: ClassVar[str] = "downsampled-lexicase"
-    follows_order: ClassVar[bool] = False
 
     share: Share = 0.1
 
@@ -41,7 +40,7 @@ class DownsampledLexicase(Lexicase):
         size = sample_size(self.share, cases)
         return Lexicase(on_all_fail=self.on_all_fail, depth=size if self.depth is None else min(size, self.depth))
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` parents on one sample of the cases, each by its own order of it."""
         cases = table.shape[1]
         sample = rng.choice(cases, size=sample_size(self.share, cases), replace=False)

@@ -24,7 +24,6 @@ from gradlex.selection.chances import filter_probabilities, lexicase_probabiliti
 from gradlex.selection.parents import lexicase_parents
 from gradlex.selection.protocol import (
     CaseErrors,
-    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
@@ -58,7 +57,6 @@ class EpsilonLexicase(Strategy):
     """
 
     name: ClassVar[str] = "epsilon-lexicase"
-    follows_order: ClassVar[bool] = True
 
     epsilon: NonNegative | _EachCase | None = None
     mode: Literal["static", "semi-dynamic", "dynamic"] = "semi-dynamic"
@@ -108,27 +106,27 @@ class EpsilonLexicase(Strategy):
             raise InputError(f"epsilon must be one number, or one for each of {cases} cases, got {len(self.epsilon)}.")
         return None if self.epsilon is None else np.broadcast_to(np.asarray(self.epsilon, dtype=np.float64), cases)
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` independent parents, each by its own order of the cases."""
         values, within = table.astype(np.float64), self._within(table)
         if within is None:
             return None
         if self.mode == "static":
-            return lexicase_parents(_failing(values, within), k, rng, order=order)
-        return lexicase_parents(values, k, rng, order=order, within=within)
+            return lexicase_parents(_failing(values, within), k, rng)
+        return lexicase_parents(values, k, rng, within=within)
 
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+    def probabilities(self, table: ErrorTable) -> Floats | None:
         """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
         values, within = table.astype(np.float64), self._within(table)
         if within is None:
             return None
         if self.mode == "static":
-            return lexicase_probabilities(_failing(values, within), order=order)
+            return lexicase_probabilities(_failing(values, within))
 
         def near(errors: ErrorTable, cases: Indices) -> Mask:
             return np.asarray(errors <= errors.min(axis=0) + within[cases])
 
-        return filter_probabilities(near, values, marks=within, order=order)
+        return filter_probabilities(near, values, marks=within)
 
     def _within(self, table: ErrorTable) -> Floats | None:
         """The epsilon of each case of a table; None where it is the pool's own deviation."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gradlex._checks import Count
 from gradlex.selection.downsampled_lexicase import sample_size
 from gradlex.selection.lexicase import Lexicase
-from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, pick
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, pick
 from gradlex.selection.strategy import Share
 
 
@@ -37,7 +37,6 @@ class InformedLexicase(Lexicase):
     """
 
     name: ClassVar[str] = "informed-lexicase"
-    follows_order: ClassVar[bool] = False
 
     share: Share = 0.1
     refresh: Count = 10
@@ -59,12 +58,12 @@ class InformedLexicase(Lexicase):
         # The order of the cases had no part in the sample, so as the sample's order it is random.
         return replace(super()._choose(cases[np.isin(cases, sample)], errors, rng), memory=memory)
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` parents on one informed sample, as in a generation that has just refreshed its distances."""
         sample = _farthest_first(_solve_vectors(table), sample_size(self.share, table.shape[1]), rng)
         return super().parents(table[:, sample], k, rng)
 
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+    def probabilities(self, table: ErrorTable) -> Floats | None:
         """None: the sample's distribution has no closed form."""
         return None
 

@@ -18,7 +18,6 @@ from gradlex.selection.chances import lexicase_probabilities
 from gradlex.selection.parents import lexicase_parents
 from gradlex.selection.protocol import (
     CaseErrors,
-    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
@@ -53,7 +52,6 @@ class Lexicase(Strategy):
     """
 
     name: ClassVar[str] = "lexicase"
-    follows_order: ClassVar[bool] = True
 
     on_all_fail: Literal["random", "survive"] | None = None
     depth: Count | None = None
@@ -99,10 +97,10 @@ class Lexicase(Strategy):
             )
         return replace(self, on_all_fail="survive") if graded else self
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` parents, each by its own order of the cases."""
-        return lexicase_parents(table, k, rng, ends=self._ends, depth=self.depth, order=order)
+        return lexicase_parents(table, k, rng, ends=self._ends, depth=self.depth)
 
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+    def probabilities(self, table: ErrorTable) -> Floats | None:
         """The exact chances over all orders of the cases."""
-        return lexicase_probabilities(table, ends=self._ends, depth=self.depth, order=order)
+        return lexicase_probabilities(table, ends=self._ends, depth=self.depth)

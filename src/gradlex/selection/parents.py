@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gradlex.selection.protocol import CaseOrder, ErrorTable, Floats, Indices, Mask, Rng, worst_for_nan
+from gradlex.selection.protocol import ErrorTable, Floats, Indices, Mask, Rng, worst_for_nan
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 """(pools, words): in a pool's bytes, bit i of byte b is candidate 8 b + i."""
@@ -36,7 +36,6 @@ def lexicase_parents(
     *,
     ends: bool = False,
     depth: int | None = None,
-    order: CaseOrder | None = None,
     within: Floats | None = None,
 ) -> Indices:
     """`k` independent parents from a (candidates, cases) table; NaN and negative infinity count as the worst.
@@ -48,10 +47,10 @@ def lexicase_parents(
         return rng.integers(len(table), size=k)
     block = max(64, (_BLOCK if within is None else _BLOCK >> 3) // max(table.shape))
     sizes = [min(block, k - start) for start in range(0, k, block)]
-    return np.concatenate([_select(filters, size, rng, depth, order) for size in sizes])
+    return np.concatenate([_select(filters, size, rng, depth) for size in sizes])
 
 
-def _select(filters: _Filters, k: int, rng: Rng, depth: int | None, order: CaseOrder | None) -> Indices:
+def _select(filters: _Filters, k: int, rng: Rng, depth: int | None) -> Indices:
     pools: Words | None = None  # everyone
     ended, active = np.empty((k, len(filters.everyone)), dtype=np.uint64), np.arange(k)
 
@@ -63,18 +62,13 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None, order: CaseO
             pools, active = pools[~done], active[~done]
 
     telling = filters.telling
-    if depth is None and (order is None or order.levels is None):
-        sums = None if order is None or order.weights is None else np.cumsum(order.weights[telling])
+    if depth is None:
         for _ in range(max(_LEAST_DRAWS, len(telling) // 8)):
-            if sums is None:
-                places = rng.integers(len(telling), size=len(active))
-            else:
-                places = np.searchsorted(sums, rng.random(len(active)) * sums[-1], side="right")
-            advance(telling.take(places, mode="clip"))
+            advance(telling.take(rng.integers(len(telling), size=len(active)), mode="clip"))
             if not len(active):
                 break
     if len(active):
-        orders = _orders(len(active), filters.table.shape[1], depth, order, rng)
+        orders = _orders(len(active), filters.table.shape[1], depth, rng)
         row = np.cumsum(np.isin(np.arange(k), active)) - 1
         for step in range(orders.shape[1]):
             advance(orders[row[active], step].astype(np.intp))
@@ -92,10 +86,8 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None, order: CaseO
     return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
 
 
-def _orders(count: int, cases: int, depth: int | None, order: CaseOrder | None, rng: Rng) -> npt.NDArray[np.integer]:
+def _orders(count: int, cases: int, depth: int | None, rng: Rng) -> npt.NDArray[np.integer]:
     """So many orders of the cases, up to a depth: (count, cases)."""
-    if order is not None:
-        return order.draw(count, cases, rng)[:, :depth]
     orders = np.empty((count, cases if depth is None else min(depth, cases)), dtype=np.int32)
     for each in orders:
         each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)

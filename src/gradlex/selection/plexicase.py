@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from gradlex._checks import NonNegative
-from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided
 from gradlex.selection.strategy import ClosedForm
 
 
@@ -42,7 +42,7 @@ class Plexicase(ClosedForm):
         chances = self.probabilities(errors.matrix())
         return decided(cases, pool[chances > 0], int(rng.choice(pool, p=chances)), "drawn")
 
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats:
+    def probabilities(self, table: ErrorTable) -> Floats:
         """The published probabilities."""
         best = np.asarray(table == table.min(axis=0), dtype=np.float64)
         best[_dominated(table)] = 0.0

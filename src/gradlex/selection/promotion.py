@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from gradlex._checks import check
 from gradlex.errors import InputError
-from gradlex.selection.cases import OnCases
 from gradlex.selection.protocol import CaseErrors, Choice, Floats, Indices, Rng, Selection, worst_for_nan
 from gradlex.selection.random_choice import Random, Sgd
 from gradlex.selection.strategy import Strategy
@@ -37,8 +36,6 @@ def promoting(promotion: Promotion, strategy: Selection) -> Selection:
     check("promotion", Promotion, promotion)
     if promotion == "winner" or isinstance(strategy, Sgd):  # one candidate is the parent, whatever the promotion
         return strategy
-    if isinstance(strategy, OnCases):
-        return replace(strategy, selection=promoting(promotion, strategy.selection))
     # A random choice's expected parent is the average.
     average = promotion == "average" or isinstance(strategy, Random)
     if not average and not (isinstance(strategy, Strategy) and strategy.has_exact_chances):
@@ -61,8 +58,8 @@ class _Mean:
             return self.strategy(cases, errors, rng)
         reason, used, chances = str(self.promotion), 0, np.ones(len(pool))
         if not self.average:
-            # In the order of the data, in which epsilons and weights are given.
-            found = chances_of(self.strategy, worst_for_nan(errors.matrix()), getattr(errors, "order", None))
+            # In the order of the data, in which epsilons are given.
+            found = chances_of(self.strategy, worst_for_nan(errors.matrix()))
             reason, used, chances = "expected" if found.exact else "estimated", len(cases), found.values
         shares: Floats = chances / chances.sum()
         return Choice(

@@ -14,6 +14,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gradlex.errors import InputError
+
 Indices: TypeAlias = npt.NDArray[np.intp]
 ErrorTable: TypeAlias = npt.NDArray[np.floating | np.integer]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -71,8 +73,6 @@ class Choice:
     weights come from: average, expected (exact chances), estimated (chances estimated by many draws)."""
     cases_used: int = 0
     """How many cases of the order the decision rests on."""
-    columns_used: int | None = None
-    """How many samples these cases hold, where a case is a group of samples."""
     survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
     deciding: tuple[int, ...] = ()
@@ -138,25 +138,21 @@ class Trail:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CaseOrder:
-    """How soon each case comes: in proportion to its weight among the remaining cases, lower levels first."""
-
-    weights: Floats | None
-    """(cases,), above 0, at most 1; None where all are alike."""
-    levels: Indices | None
-    """(cases,): the lowest come first; None where all are alike."""
-
-    def draw(self, count: int, cases: int, rng: Rng) -> Indices:
-        """So many orders of the cases, (count, cases).
-
-        The first of several exponential times with the weights as rates is each in proportion to its weight, and so is
-        the first of the remaining ones (Efraimidis & Spirakis 2006); mapped to [0, 1) they sort within their level.
-        """
-        times = rng.exponential(size=(count, cases))
-        if self.weights is not None:
-            times /= self.weights
-        return np.argsort(times if self.levels is None else self.levels - np.exp(-times), axis=1)
+def as_array(table: Any) -> npt.NDArray[Any]:
+    """A table as a NumPy array of numbers, (candidates, columns) with at least one of each; not copied if it is one."""
+    if type(table).__module__.partition(".")[0] == "torch":  # on any device, with gradients or half precision
+        table = table.detach().cpu()
+        table = table.float() if table.is_floating_point() and table.dtype.itemsize < 4 else table
+    try:
+        array = np.asarray(table)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of several lengths
+        raise InputError(f"an error table must become a NumPy array, and this doesn't: {error}") from error
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
+        raise InputError(
+            "an error table holds real numbers and has the shape (candidates, cases) with at least one of each, got "
+            f"{array.dtype} of shape {array.shape}."
+        )
+    return array.view(np.uint8) if array.dtype == bool else array
 
 
 def worst_for_nan(array: npt.NDArray[Any]) -> ErrorTable:

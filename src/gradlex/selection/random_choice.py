@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, pick
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, pick
 from gradlex.selection.strategy import ClosedForm
 
 
@@ -24,13 +24,12 @@ class Random(ClosedForm):
     """
 
     name: ClassVar[str] = "random"
-    follows_order: ClassVar[bool] = True  # as any other order
 
     def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
         return Choice(index=pick(pool, rng), reason="random")
 
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+    def probabilities(self, table: ErrorTable) -> Floats | None:
         """The same chance for every candidate."""
         return np.full(len(table), 1 / len(table))
 

@@ -88,7 +88,7 @@ def make_selection(given: str | Selection | Callable[..., Choice], **options: An
     if options:
         name, own = parse(given)
         text = write(name, {**own, **options})
-    if ":" not in text:
+    if ":" not in parse(text)[0]:
         return _named(text)
     made = bind("selection", text, {})
     return _checked(made() if inspect.isclass(made.func) else made, text)

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from gradlex._checks import check_fields
 from gradlex._text import write
-from gradlex.errors import InputError
-from gradlex.selection.protocol import CaseErrors, CaseOrder, Choice, ErrorTable, Floats, Indices, Rng
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng
 
 Share = Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"]
 
@@ -21,8 +20,6 @@ class Strategy:
     """A selection strategy of this package. A subclass says how one parent is chosen, and, if it can, how many are."""
 
     name: ClassVar[str]
-    follows_order: ClassVar[bool] = False
-    """Whether it looks at the cases in the order it is given, so that weights and priorities mean something."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -46,24 +43,15 @@ class Strategy:
         """This strategy with what depends on the errors settled: whether they are `graded`, or only 0 and 1."""
         return self
 
-    def following(self, order: CaseOrder | None) -> Strategy:
-        """This strategy, if it can follow an order of the cases."""
-        if order is not None and not self.follows_order:
-            raise InputError(
-                f"weights and priorities say in which order cases come, which selection {self.name!r} doesn't follow: "
-                "use lexicase, epsilon-lexicase or batch-lexicase, or tournament with weights alone on a table."
-            )
-        return self
-
     def over_samples(self, cases: int) -> Strategy:
         """The strategy with the same chances whose parents of one table don't share a sample of its cases."""
         return self
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` parents from one table at once, as in one generation. None: choose one after another."""
         return None
 
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+    def probabilities(self, table: ErrorTable) -> Floats | None:
         """The exact chance of each candidate. None: there is no exact or closed form."""
         return None
 
@@ -76,6 +64,6 @@ class Strategy:
 class ClosedForm(Strategy):
     """A strategy whose chances are known for every table, so that many parents are drawn by them."""
 
-    def parents(self, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None = None) -> Indices | None:
+    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` independent parents."""
-        return rng.choice(len(table), size=k, p=self.probabilities(table, order))
+        return rng.choice(len(table), size=k, p=self.probabilities(table))

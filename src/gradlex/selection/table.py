@@ -12,10 +12,9 @@ import numpy.typing as npt
 from gradlex._checks import Count, Natural, check
 from gradlex.errors import InputError
 from gradlex.selection import protocol
-from gradlex.selection.cases import Cases, as_array
 from gradlex.selection.chances import TooManyPools
 from gradlex.selection.lexicase import Lexicase
-from gradlex.selection.protocol import CaseOrder, Choice, ErrorTable, Floats, Indices, Rng, Selection
+from gradlex.selection.protocol import Choice, ErrorTable, Floats, Indices, Rng, Selection
 from gradlex.selection.random_choice import Sgd
 from gradlex.selection.registry import SELECTIONS, make_selection
 from gradlex.selection.strategy import Strategy
@@ -40,7 +39,7 @@ class TableErrors:
     """
 
     def __init__(self, table: npt.ArrayLike, memory: Mapping[str, npt.NDArray[np.generic]] | None = None) -> None:
-        self._table = protocol.worst_for_nan(as_array(table))
+        self._table = protocol.worst_for_nan(protocol.as_array(table))
         self.candidates: Indices = np.arange(len(self._table))
         self.memory: Mapping[str, npt.NDArray[np.generic]] = memory or {}
 
@@ -58,8 +57,6 @@ def select_parents(
     k: int,
     method: str | Selection | Callable[..., Choice] = "lexicase",
     rng: Rng | int | None = None,
-    *,
-    cases: Cases | None = None,
     **options: Any,
 ) -> Indices:
     """Choose `k` parents from an (individuals, cases) table of errors: their indices, of shape (k,).
@@ -71,7 +68,6 @@ def select_parents(
         k: How many parents.
         method: What `make_selection` takes: a name, a strategy, or a function, which is called `k` times.
         rng: A NumPy generator, a seed, or None for fresh randomness.
-        cases: Groups, weights, priorities, higher is better: where columns are more than cases alike.
         options: Options of a method given by name. If `on_all_fail` is not among them, it is "random" on a table of
             0/1 errors, as in training, and "survive", the classic rule, on a table of graded errors.
 
@@ -81,9 +77,9 @@ def select_parents(
         >>> sorted(set(select_parents(errors, k=100, rng=0).tolist()))  # the third solves no case
         [0, 1]
     """
-    strategy, table, order = _read(errors, method, cases, options)
+    strategy, table = _read(errors, method, options)
     given = rng if isinstance(rng, np.random.Generator) else check("rng", Natural | None, rng)
-    return _drawn(strategy, table, check("k", Count, k), np.random.default_rng(given), order)
+    return _drawn(strategy, table, check("k", Count, k), np.random.default_rng(given))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +106,6 @@ def selection_chances(
     method: str | Selection = "lexicase",
     *,
     exact: Exact = "auto",
-    cases: Cases | None = None,
     **options: Any,
 ) -> Chances:
     """The chance of each candidate of a (candidates, cases) table to be chosen, with the defaults of `select_parents`.
@@ -125,7 +120,7 @@ def selection_chances(
         [1.0, 0.0]
     """
     check("exact", Exact, exact)
-    return chances_of(*_read(errors, method, cases, options), exact=exact)
+    return chances_of(*_read(errors, method, options), exact=exact)
 
 
 def selection_probabilities(errors: npt.ArrayLike, method: str | Selection = "lexicase", **options: Any) -> Floats:
@@ -139,20 +134,20 @@ def selection_probabilities(errors: npt.ArrayLike, method: str | Selection = "le
     return selection_chances(errors, method, **options).values
 
 
-def chances_of(strategy: Selection, table: ErrorTable, order: CaseOrder | None, *, exact: Exact = "auto") -> Chances:
-    """The chances on a (candidates, cases) table, whose cases come in this order if one is given."""
+def chances_of(strategy: Selection, table: ErrorTable, *, exact: Exact = "auto") -> Chances:
+    """The chances on a (candidates, cases) table."""
     strategy, values = _settled(strategy, table), None
     if isinstance(strategy, Strategy):
-        strategy = strategy.following(order).over_samples(table.shape[1])
+        strategy = strategy.over_samples(table.shape[1])
         try:
-            values = strategy.probabilities(protocol.worst_for_nan(table), order)
+            values = strategy.probabilities(protocol.worst_for_nan(table))
         except TooManyPools as error:
             if exact is True:
                 raise InputError(
                     f"the exact chances of '{strategy}' on a table of {table.shape} would take too long. Leave exact "
                     "at 'auto' for an estimate, or give fewer candidates or cases."
                 ) from error
-            parents = _drawn(strategy, table, _DRAWS, np.random.default_rng(_SEED), order)
+            parents = _drawn(strategy, table, _DRAWS, np.random.default_rng(_SEED))
             counts = np.bincount(parents, minlength=len(table))
             # The error of a share of 0 or 1 is not 0: it is taken for a candidate with one draw more, or less.
             shares = np.clip(counts, 1, _DRAWS - 1) / _DRAWS
@@ -172,33 +167,29 @@ def exact_selections() -> str:
     return f"{known} (epsilon-lexicase unless its epsilon is the pool's own)"
 
 
-def _read(
-    errors: npt.ArrayLike, method: Any, cases: Cases | None, options: Mapping[str, Any]
-) -> tuple[Selection, ErrorTable, CaseOrder | None]:
-    """The strategy, the (candidates, cases) table, and the order of its cases if that isn't uniform."""
+def _read(errors: npt.ArrayLike, method: Any, options: Mapping[str, Any]) -> tuple[Selection, ErrorTable]:
+    """The strategy and the (candidates, cases) table."""
     strategy = make_selection(method, **options)
     if isinstance(strategy, Sgd):
         raise InputError("'sgd' trains one candidate and selects none. Use 'lexicase', or 'random' for a control.")
-    check("cases", Cases | None, cases)
-    table, order = (as_array(errors), None) if cases is None else cases.table(errors)
-    return _settled(strategy, table, grouped=cases is not None and cases.groups is not None), table, order
+    table = protocol.as_array(errors)
+    return _settled(strategy, table), table
 
 
-def _settled(strategy: Selection, table: ErrorTable, *, grouped: bool = False) -> Selection:
+def _settled(strategy: Selection, table: ErrorTable) -> Selection:
     """The strategy with its all-fail rule settled, by a look at the table only if it is open."""
     if not isinstance(strategy, Lexicase) or strategy.on_all_fail == "survive":
         return strategy
-    return strategy.settled(graded=grouped or not protocol.only_zero_and_one(table))
+    return strategy.settled(graded=not protocol.only_zero_and_one(table))
 
 
-def _drawn(strategy: Selection, table: ErrorTable, k: int, rng: Rng, order: CaseOrder | None) -> Indices:
+def _drawn(strategy: Selection, table: ErrorTable, k: int, rng: Rng) -> Indices:
     """`k` parents: at once, by the probabilities, or one after another."""
     if not isinstance(strategy, Lexicase):  # which handles NaN in the pass over the table that it takes anyway
         table = protocol.worst_for_nan(table)
     if isinstance(strategy, Strategy):
-        parents = strategy.following(order).parents(table, k, rng, order)
+        parents = strategy.parents(table, k, rng)
         if parents is not None:
             return parents
     given, cases = TableErrors(table), table.shape[1]
-    orders = (rng.permutation(cases) if order is None else order.draw(1, cases, rng)[0] for _ in range(k))
-    return np.array([strategy(each, given, rng).index for each in orders], dtype=np.intp)
+    return np.array([strategy(rng.permutation(cases), given, rng).index for _ in range(k)], dtype=np.intp)

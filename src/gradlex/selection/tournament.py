@@ -17,10 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from gradlex._checks import Count
-from gradlex.errors import InputError
 from gradlex.selection.protocol import (
     CaseErrors,
-    CaseOrder,
     Choice,
     ErrorTable,
     Floats,
@@ -57,18 +55,8 @@ class Tournament(ClosedForm):
         best = entrants[least(errors(cases, entrants))]
         return decided(cases, best, pick(best, rng), "best_mean")
 
-    def following(self, order: CaseOrder | None) -> Tournament:
-        """This strategy, whose mean can be weighted."""
-        if order is not None and order.levels is not None:
-            raise InputError(
-                "priorities say in which order cases come, and selection 'tournament' takes a mean: leave them out."
-            )
-        return self
-
-    def probabilities(self, table: ErrorTable, order: CaseOrder | None = None) -> Floats | None:
+    def probabilities(self, table: ErrorTable) -> Floats | None:
         """The chance of each candidate: all entrants at least as bad, but not all worse, shared among equals."""
-        if order is not None and order.weights is not None:
-            table = np.asarray(table * order.weights)
         population = len(table)
         size = population if self.size is None else min(self.size, population)
         level = _levels(table)

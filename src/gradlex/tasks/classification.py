@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from gradlex._checks import Count, Share, check_fields
 from gradlex.errors import InputError
-from gradlex.tasks.class_table import ClassTable
-from gradlex.tasks.parts import Loss, Numbers, check_finite, full, plain_options, shown
-from gradlex.tasks.task import Measure, Task
+from gradlex.tasks.task import Loss, Measure, Numbers, Task, check_finite, full, plain_options, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,8 @@ class Classification(Task):
     Args:
         case_error: Selection sees whether a case's class is right ("correct"), or its cross-entropy ("loss").
         label_smoothing: The share of each target that is spread over all classes in the training loss.
-        class_weights: The weight of each class in the training loss, or "balanced", which gives all classes the same
-            total weight.
+        class_weights: The weight of each class in the training loss, or "balanced", which gives all classes the
+            same total weight.
         classes: The number of classes (default: the number of the network's outputs).
         criterion: A function of outputs and class numbers to minimize in place of cross-entropy.
 
@@ -175,3 +175,34 @@ def _correct(outputs: Tensor, targets: Tensor) -> Tensor:
     # minus infinity for a class says only that it is none of them.
     largest, found = _scores(outputs).max(dim=1)
     return (found == targets) & torch.isfinite(largest)
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """A confusion matrix.
+
+    Examples:
+        >>> import numpy as np
+        >>> from gradlex.tasks import ClassTable
+        >>> table = ClassTable(np.array([[2, 0, 0], [0, 1, 0], [0, 2, 1]]))
+        >>> table.recall.round(2).tolist()
+        [1.0, 1.0, 0.33]
+        >>> table.mistakes(1)  # class 2 was predicted as class 1, twice
+        [(2, 1, 2)]
+    """
+
+    counts: npt.NDArray[np.int64]
+    """(classes, classes): rows are the samples' own classes, columns the predicted ones."""
+
+    @property
+    def recall(self) -> npt.NDArray[np.float64]:
+        """The share of each class's samples that were predicted as it; NaN without samples."""
+        there = self.counts.sum(axis=1)
+        return np.where(there > 0, self.counts.diagonal() / np.maximum(there, 1), np.nan)
+
+    def mistakes(self, count: int) -> list[tuple[int, int, int]]:
+        """The most frequent mistakes: a class, the class it was predicted as, how often."""
+        wrong = self.counts - np.diag(self.counts.diagonal())
+        order = np.argsort(-wrong, axis=None, kind="stable")[:count]
+        pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
+        return [(int(row), int(column), int(wrong[row, column])) for row, column in pairs if wrong[row, column]]

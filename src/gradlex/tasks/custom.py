@@ -12,8 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from gradlex._checks import check
 from gradlex.errors import unknown_name
-from gradlex.tasks.parts import Loss
-from gradlex.tasks.task import Measure, Task
+from gradlex.tasks.task import Loss, Measure, Task
 
 
 class Custom(Task):

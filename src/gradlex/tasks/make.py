@@ -13,9 +13,8 @@ from gradlex.errors import InputError
 from gradlex.recipe import GIVEN
 from gradlex.tasks.classification import Classification
 from gradlex.tasks.multi_label import MultiLabel
-from gradlex.tasks.parts import Loss, shown
 from gradlex.tasks.regression import Regression
-from gradlex.tasks.task import Task
+from gradlex.tasks.task import Loss, Task, shown
 
 TASKS: Mapping[str, Callable[..., Task]] = {
     "classification": Classification,

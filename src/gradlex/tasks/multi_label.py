@@ -16,8 +16,7 @@ from torch import Tensor
 
 from gradlex._checks import check_fields
 from gradlex.errors import InputError
-from gradlex.tasks.parts import Loss, check_finite, full, shown
-from gradlex.tasks.task import Measure, Task
+from gradlex.tasks.task import Loss, Measure, Task, check_finite, full, shown
 
 
 @dataclass(frozen=True, kw_only=True)

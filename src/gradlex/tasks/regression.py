@@ -17,8 +17,7 @@ from torch import Tensor
 
 from gradlex._checks import Positive, check_fields
 from gradlex.errors import InputError
-from gradlex.tasks.parts import Loss, Numbers, check_finite, full, plain_options, shown
-from gradlex.tasks.task import Measure, Task
+from gradlex.tasks.task import Loss, Measure, Numbers, Task, check_finite, full, plain_options, shown
 
 
 @dataclass(frozen=True, kw_only=True)
