@@ -6,40 +6,18 @@ needs no generator state, and it doesn't matter which process computes a candida
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-
-class _Purpose(IntEnum):
-    """What a stream is for. The numbers are part of every stored run: never change or reuse one."""
-
-    initialization = 0
-    split = 1
-    augmentation = 2
-    dropout = 3
-    cases = 4
-    choice = 5
-    samples = 6
-    recalibration = 7
-    evaluation = 8
-    # 9, 10 and 11 had a meaning before 1.0.
-    validation = 12
-
-
+# fmt: off
 Purpose: TypeAlias = Literal[
-    "initialization",
-    "split",
-    "augmentation",
-    "dropout",
-    "cases",
-    "choice",
-    "samples",
-    "recalibration",
-    "evaluation",
+    "initialization", "split", "augmentation", "dropout", "cases", "choice", "samples", "recalibration", "evaluation",
     "validation",
 ]
+# fmt: on
+_NUMBERS = dict(zip(get_args(Purpose), [*range(9), 12], strict=True))
+"""They are part of every stored run: never change or reuse one. 9, 10 and 11 had a meaning before 1.0."""
 
 
 def stream(seed: int, purpose: Purpose, generation: int = 0, index: int = 0) -> np.random.Generator:
@@ -62,4 +40,4 @@ def torch_seed(seed: int, purpose: Purpose, generation: int = 0, index: int = 0)
 
 
 def _sequence(seed: int, purpose: Purpose, generation: int, index: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed, spawn_key=(_Purpose[purpose].value, generation, index))
+    return np.random.SeedSequence(seed, spawn_key=(_NUMBERS[purpose], generation, index))

@@ -34,7 +34,6 @@ class BatchLexicase(Strategy):
     """
 
     name: ClassVar[str] = "batch-lexicase"
-    follows_order: ClassVar[bool] = True
 
     batch_size: Count = 32
 
