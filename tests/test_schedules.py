@@ -20,9 +20,7 @@ def warm(optimizer: Optimizer, steps: int, then: lr_scheduler.LRScheduler) -> lr
 TORCH = {
     "cosine": lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=20),
     "cosine(warmup=5)": lambda o: warm(o, 5, lr_scheduler.CosineAnnealingLR(o, T_max=15)),
-    "cosine(low=0.1)": lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=20, eta_min=0.03),
     "linear": lambda o: lr_scheduler.LinearLR(o, 1.0, 0.0, total_iters=20),
-    "linear(low=0.25)": lambda o: lr_scheduler.LinearLR(o, 1.0, 0.25, total_iters=20),
     "linear(warmup=0.2)": lambda o: warm(o, 4, lr_scheduler.LinearLR(o, 1.0, 0.0, total_iters=16)),
     "constant": lambda o: lr_scheduler.ConstantLR(o, factor=1.0),
     "constant(warmup=4)": lambda o: lr_scheduler.LinearLR(o, start_factor=0.2, total_iters=4),

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from gradlex._checks import NonNegative, Positive, Share, check
+from gradlex._checks import NonNegative, Positive, check
 from gradlex._text import bind, parse
 from gradlex.errors import InputError
 
@@ -22,8 +22,8 @@ Tail: TypeAlias = Callable[[float], float]
 """`tail(start)`: the learning rate, from the schedule's learning rate at the branch."""
 
 
-def cosine(generation: int, epochs: int, *, warmup: float = 0, low: float = 0.0) -> float:
-    """From 1 to `low` along half a cosine (Loshchilov & Hutter 2017), after a linear warm-up.
+def cosine(generation: int, epochs: int, *, warmup: float = 0) -> float:
+    """From 1 to 0 along half a cosine (Loshchilov & Hutter 2017), after a linear warm-up.
 
     `warmup` is a number of generations or, below 1, a share of them.
 
@@ -34,24 +34,24 @@ def cosine(generation: int, epochs: int, *, warmup: float = 0, low: float = 0.0)
         >>> [round(cosine(generation, 6, warmup=2), 3) for generation in range(6)]
         [0.333, 0.667, 1.0, 0.854, 0.5, 0.146]
     """
-    begin, low = _warmed_up(warmup, epochs), float(check("low", Share, low))
+    begin = _warmed_up(warmup, epochs)
     if generation < begin:
         return (generation + 1) / (begin + 1)
-    return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * (generation - begin) / (epochs - begin)))
+    return 0.5 * (1 + math.cos(math.pi * (generation - begin) / (epochs - begin)))
 
 
-def linear(generation: int, epochs: int, *, warmup: float = 0, low: float = 0.0) -> float:
-    """From 1 to `low` along a line, after a linear warm-up.
+def linear(generation: int, epochs: int, *, warmup: float = 0) -> float:
+    """From 1 to 0 along a line, after a linear warm-up.
 
     Examples:
         >>> from gradlex.schedules import linear
         >>> [linear(generation, 4) for generation in range(4)]
         [1.0, 0.75, 0.5, 0.25]
     """
-    begin, low = _warmed_up(warmup, epochs), float(check("low", Share, low))
+    begin = _warmed_up(warmup, epochs)
     if generation < begin:
         return (generation + 1) / (begin + 1)
-    return 1 - (1 - low) * (generation - begin) / (epochs - begin)
+    return 1 - (generation - begin) / (epochs - begin)
 
 
 def constant(generation: int, epochs: int, *, warmup: float = 0) -> float:

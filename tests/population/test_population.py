@@ -3,6 +3,7 @@
 import copy
 import io
 import random
+import warnings
 
 import numpy as np
 import pytest
@@ -598,3 +599,105 @@ def test_a_checkpoint_that_holds_more_than_the_population_is_an_error() -> None:
     population = Population(mlp())
     with pytest.raises(InputError, match=r"not what Population\.state_dict\(\) returned"):
         population.load_state_dict({"population": population.state_dict()})
+
+
+@pytest.mark.parametrize("cast", [nn.Module.double, nn.Module.bfloat16])
+def test_a_saved_state_of_another_type_is_an_error_and_changes_nothing(cast) -> None:
+    saved = Population(mlp()).state_dict()
+    model = cast(mlp())
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(InputError, match=r"is torch.float32 there and torch\.(float64|bfloat16) here"):
+        Population(model).load_state_dict(saved)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_model_that_was_cast_in_the_body_can_be_put_back() -> None:
+    model = mlp()
+    population = Population(model, size=2)
+    before = population.parent_state()
+    with pytest.raises(InputError, match="changed their device or dtype"):
+        for _ in population.candidates(40):
+            model.double()
+    population.restore()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    model(X)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda model: None,
+        lambda model: torch.optim.Adam(model.parameters()),
+        lambda model: torch.optim.SGD([{"params": [p]} for p in model.parameters()], lr=0.1),
+    ],
+)
+def test_a_saved_state_of_another_optimizer_is_an_error_and_changes_nothing(other) -> None:
+    model = mlp()
+    saved = Population(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)).state_dict()
+    changed = mlp()
+    with torch.no_grad():
+        changed[0].weight.zero_()
+    population = Population(changed, other(changed))
+    before = population.parent_state()
+    with pytest.raises(InputError, match="different model or optimizer"):
+        population.load_state_dict(saved)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in changed.state_dict().items())
+
+
+def test_restore_puts_back_what_the_optimizer_held_and_keeps_the_blank_state_blank() -> None:
+    model = mlp()
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
+    population = Population(model, optimizer, size=2)
+
+    for _ in population.candidates(40, 1):
+        step(model, optimizer)
+    population.select(solved(model), 40)
+    held = [optimizer.state[p]["sum"].clone() for p in model.parameters()]
+    for _ in range(2):
+        population.candidates(40)
+        population.restore()
+        assert all(
+            torch.equal(optimizer.state[p]["sum"], each) for p, each in zip(model.parameters(), held, strict=True)
+        )
+    step(model, optimizer)
+    for _ in population.candidates(40):
+        assert all(float(optimizer.state[p]["sum"].abs().sum()) == 0 for p in model.parameters())
+
+
+def test_old_style_weight_norm_and_outputs_kept_in_attributes_are_fine() -> None:
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)
+                self.layer = nn.utils.weight_norm(nn.Linear(4, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.last = self.layer(x)
+            return self.last
+
+    model = Keeps()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    population = Population(model, optimizer, size=3)
+    x, y = torch.randn(30, 4), torch.arange(30) % 3
+    for _ in range(3):
+        for candidate in population.candidates(30):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[candidate.indices]), y[candidate.indices]).backward()
+            optimizer.step()
+        population.select(lambda cases: model(x[cases]).argmax(dim=1) != y[cases], 30)
+    assert population.generation == 3
+
+
+@pytest.mark.parametrize("parts", [[], [1, 2, 3], [[True, False]], [[0.0, 1.0]], [[[0], [1]]]])
+def test_parts_are_lists_of_sample_numbers(parts) -> None:
+    with pytest.raises(InputError, match="parts must be lists of sample numbers"):
+        Population(mlp()).candidates(parts=parts)
+
+
+def test_gather_needs_a_number_for_each_candidate() -> None:
+    population = Population(mlp(), size=2)
+    list(population.candidates(40))
+    with pytest.raises(InputError, match="candidate 1 has none"):
+        population.gather({0: 1.0})

@@ -94,27 +94,26 @@ def test_killed_after_each_epoch_it_continues_with_other_numbers_of_processes_to
     run(tmp_path, 1, tmp_path / "whole", "winner", "inherit", 5, 0)
     for epoch, processes in enumerate([1, 2, 4, 1, 2], start=1):
         arguments = tmp_path / "killed", "winner", "inherit", 5, 30
-        running = subprocess.Popen(command(tmp_path, processes, *arguments), stdout=subprocess.PIPE, text=True)
-        assert running.stdout is not None
-        while running.stdout.readline().strip() != str(epoch):
-            pass
-        end(running)
+        with subprocess.Popen(command(tmp_path, processes, *arguments), stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            while running.stdout.readline().strip() != str(epoch):
+                pass
+            end(running)
     run(tmp_path, 2, tmp_path / "killed", "winner", "inherit", 5, 0)
     assert same(tmp_path / "whole", tmp_path / "killed")
 
 
 @pytest.mark.slow
 def test_a_process_that_dies_ends_the_others_within_a_minute(tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        command(tmp_path, 2, tmp_path / "out", "winner", "reset", 100, 1), stdout=subprocess.PIPE, text=True
-    )
-    assert running.stdout is not None
-    running.stdout.readline()
-    workers = children(running.pid)
-    os.kill(workers[-1], signal.SIGKILL)
-    started = time.monotonic()
-    assert running.wait(timeout=60) != 0
-    assert time.monotonic() - started < 60
+    arguments = tmp_path / "out", "winner", "reset", 100, 1
+    with subprocess.Popen(command(tmp_path, 2, *arguments), stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        workers = children(running.pid)
+        os.kill(workers[-1], signal.SIGKILL)
+        started = time.monotonic()
+        assert running.wait(timeout=60) != 0
+        assert time.monotonic() - started < 60
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 

@@ -33,7 +33,7 @@ def test_the_chances_of_a_hundred_tables_are_those_of_0_2():
     assert len(GOLDEN) == 100
     for golden in GOLDEN:
         table = [[int(digit) for digit in row] for row in golden["table"]]
-        chances = selection_chances(table, golden["method"], exact=True)
+        chances = selection_chances(table, golden["method"])
         np.testing.assert_allclose(chances.values, golden["chances"], rtol=0, atol=1e-13, err_msg=golden["method"])
         assert chances.exact
         assert not chances.standard_error.any()
@@ -191,8 +191,6 @@ def test_what_would_take_too_long_is_estimated_alike_every_time_and_says_so():
     assert chances.values[3] == 0  # never drawn, which doesn't make its chance known
     np.random.seed(1)  # the global generator has no part in it
     np.testing.assert_array_equal(selection_probabilities(table, on_all_fail="survive"), chances.values)
-    with pytest.raises(InputError, match=r"table of \(20, 5000\) would take too long\. Leave exact at 'auto'"):
-        selection_probabilities(table, exact=True)
 
 
 @pytest.mark.parametrize("method", ["lexicase", "lexicase(on_all_fail=survive, depth=30)", "downsampled-lexicase"])
@@ -211,9 +209,3 @@ def test_an_estimate_lies_within_its_standard_error_of_the_exact_answer(method):
 def test_selections_without_an_exact_form_say_so_and_name_the_others(method):
     with pytest.raises(InputError, match=r"no exact or closed form.*lexicase, .*tournament, random"):
         selection_probabilities(np.eye(3), method)
-
-
-@pytest.mark.parametrize("exact", [False, "yes"])
-def test_exact_is_auto_or_true(exact):
-    with pytest.raises(InputError, match="exact must be 'auto' or True, got"):
-        selection_probabilities(np.eye(3), exact=exact)

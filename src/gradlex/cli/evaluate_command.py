@@ -47,7 +47,6 @@ class Evaluate(Command):
     def __call__(self) -> None:
         """Print the metrics, and for a classification the classes and what they are mistaken for."""
         check_csv(self.out)
-
         found = load_run(self.run, self.model, self.device).examine(self.dataset)
         print(metrics_text(f"{counted(len(found.errors), 'sample')}:", found.metrics, found.measures))
         if found.classes is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Annotated, ClassVar, Literal
 
 import tyro
@@ -54,7 +55,9 @@ def _data() -> None:
 def _selections() -> None:
     from gradlex.selection import SELECTIONS
 
-    rows = [(name, ", ".join(info.options) or "-", info.paper) for name, info in SELECTIONS.items()]
+    rows = [
+        (name, ", ".join(each.name for each in fields(found)) or "-", found.paper) for name, found in SELECTIONS.items()
+    ]
     note = "With options: 'epsilon-lexicase(epsilon=0.1)'. Also: module:function."
     _print(("selection", "options", "paper"), rows, note)
 

@@ -62,9 +62,9 @@ def _is_data(value: Any) -> bool:
         return bool(value) and all(_is_data(each) for each in value.values())
     if isinstance(value, list | tuple):
         return bool(value) and all(_is_data(each) for each in value)
-    return isinstance(value, int | float | complex | Tensor | np.ndarray | np.number) and not isinstance(
-        value, bool | nn.Parameter
-    )
+    if isinstance(value, Tensor):  # one with a history was computed in the last pass, and will be in the next one
+        return value.grad_fn is None and not value.is_inference() and not isinstance(value, nn.Parameter)
+    return isinstance(value, int | float | complex | np.ndarray | np.number) and not isinstance(value, bool)
 
 
 def _frozen(value: Any) -> Any:
@@ -88,6 +88,4 @@ def _same(before: Any, now: Any) -> bool:
         return before.keys() == now.keys() and all(_same(before[key], now[key]) for key in before)
     if isinstance(before, list) and isinstance(now, list):
         return len(before) == len(now) and all(map(_same, before, now))
-    if isinstance(before, np.ndarray) or isinstance(now, np.ndarray):
-        return np.array_equal(before, now, equal_nan=True)
     return bool(np.array_equal(before, now, equal_nan=True))

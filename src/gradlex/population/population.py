@@ -33,6 +33,7 @@ from gradlex.randomness import stream, torch_seed
 from gradlex.selection import Choice, Selection, make_selection, promoting
 
 _VERSION = 1
+_STORED = {"version", "generation", "settings", "model", "optimizer", "optimizer_options", "blank", "memory"}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -61,7 +62,11 @@ class _Trained:
 
     parent: Snapshot
     optimizer: list[Any]
+    """What the optimizer held before; each candidate begins with `begin`."""
+    begin: list[Any]
     size: int
+    inherits: bool
+    """Whether the chosen candidate's optimizer state goes on."""
     candidates: dict[int, Candidate] = field(default_factory=dict)
     """This process's candidates, in the order they were trained in."""
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
@@ -173,25 +178,28 @@ class Population:
                 f"{self._unfinished()}: call select() after the loop over candidates, or restore() to train them again."
             )
         size = len(parts) if parts is not None else self.size if size is None else check("size", Count, size)
-        if parts is None:
+        if parts is not None:
+            given = [np.asarray(part) for part in parts]
+            if not given or any(part.ndim != 1 or part.dtype.kind not in "iu" for part in given):
+                raise InputError(f"parts must be lists of sample numbers, one for each candidate, got {parts!r:.80}.")
+        else:
             total: int = check("num_samples", Count, num_samples)
             if total < size:
                 raise InputError(f"{size} candidates need at least {size} samples, got {total}.")
             parts = split(total, size, stream(self.seed, "split", self.generation))
         self._network.check()
         parent, optimizer = self._captured()
-        if size > 1 and self._momentum_state == "reset":
-            optimizer = self._optimizer.blank
-        self._trained = _Trained(parent=parent, optimizer=optimizer, size=size)
+        inherits = size == 1 or self._momentum_state == "inherit"
+        begin = optimizer if inherits else self._optimizer.blank
+        self._trained = _Trained(parent=parent, optimizer=optimizer, begin=begin, size=size, inherits=inherits)
         self._loop = self._train(self._trained, [np.asarray(part, dtype=np.intp) for part in parts])
         return self._loop
 
     def _train(self, trained: _Trained, parts: Sequence[Indices]) -> Iterator[Candidate]:
-        keeps_optimizer = trained.size == 1 or self._momentum_state == "inherit"
         modes = _modes(self.model)
         with kept_generators(self._network.device):
             for index in self.team.mine(trained.size):
-                self._put((cloned(trained.parent), cloned(trained.optimizer)))
+                self._put((cloned(trained.parent), cloned(trained.begin)))
                 _set_modes(modes)
                 self._network.module.zero_grad()  # what one candidate has left over is not another's
                 candidate = Candidate(
@@ -207,7 +215,7 @@ class Population:
                 snapshot, state = self._captured()
                 candidate.discarded |= not finite(snapshot, trained.parent)
                 trained.candidates[index], trained.snapshots[index] = candidate, snapshot
-                trained.optimizers[index] = state if keeps_optimizer else []
+                trained.optimizers[index] = state if trained.inherits else []
         _set_modes(modes)
         trained.complete = True
 
@@ -293,6 +301,9 @@ class Population:
         if self._trained is None:
             raise InputError("no candidates are trained: call gather() between the loop over candidates and select().")
         wanted = list(range(self._trained.size))
+        missing = [index for index in self.team.mine(self._trained.size) if index not in values]
+        if missing:
+            raise InputError(f"gather() needs a number for each candidate, and candidate {missing[0]} has none.")
         table = self.team.share({i: np.array([value]) for i, value in values.items()}, wanted, 1)
         return dict(zip(wanted, table[:, 0].tolist(), strict=True))
 
@@ -325,6 +336,7 @@ class Population:
             4
         """
         if self._trained is not None:
+            self._network.check()
             if self._loop is not None:
                 self._loop.close()  # type: ignore[attr-defined]  # a generator
             self._put((self._trained.parent, self._trained.optimizer))
@@ -358,7 +370,7 @@ class Population:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` returned, with any number of processes."""
-        if not isinstance(state, Mapping) or state.get("version") != _VERSION:
+        if not isinstance(state, Mapping) or not state.keys() >= _STORED or state["version"] != _VERSION:
             raise InputError(f"this is not what Population.state_dict() returned: {state!r:.80}.")
         differing = [
             f"{name} is {given!r}, the saved run has {state['settings'].get(name)!r}"
@@ -371,11 +383,13 @@ class Population:
         present = self._network.capture()["tensors"]
         saved = state["model"]["tensors"]
         wrong = _mismatches(present, saved, dict(self._network.module.named_parameters()))
+        wrong += _differences(self._optimizer.options(), state["optimizer_options"])
         if wrong:
-            raise InputError(f"the saved state belongs to a different model: {'; '.join(wrong)}.")
+            raise InputError(f"the saved state belongs to a different model or optimizer: {'; '.join(wrong)}.")
         self.restore()
         device = self._network.device
-        tensors = {name: None if t is None else t.to(device) for name, t in cloned(saved).items()}
+        devices = {name: device if t is None else t.device for name, t in present.items()}
+        tensors = {name: None if t is None else t.to(devices[name]) for name, t in cloned(saved).items()}
         optimizer = _on(device, cloned(state["optimizer"]))
         self._optimizer.blank = _on(device, cloned(state["blank"]))
         self._put(({"tensors": tensors, "extra": state["model"]["extra"]}, optimizer))
@@ -398,8 +412,7 @@ class Population:
                     own_part = own_places[i].get(place, tensor) if i in own_places else None
                     parts.append((weight, self.team.spread(i, own_part, tensor)))
                 move_to_mean(tensor, parts)
-        inherits = trained.size == 1 or self._momentum_state == "inherit"
-        self._put((model, optimizer if inherits else cloned(self._optimizer.blank)))
+        self._put((model, optimizer if trained.inherits else cloned(self._optimizer.blank)))
         if self._recalibrate is not None and trained.size > 1:
             with seeded(torch_seed(self.seed, "recalibration", self.generation), self._network.device):
                 self._recalibrate()
@@ -433,10 +446,9 @@ class Population:
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
         modes = _modes(self.model)
-        seed = torch_seed(self.seed, "evaluation", self.generation)
         try:
             self.model.eval()
-            with torch.no_grad(), seeded(seed, self._network.device):
+            with torch.no_grad(), kept_generators(self._network.device):
                 yield
         finally:
             _set_modes(modes)
@@ -471,6 +483,15 @@ def _mismatches(
     found += [f"{name} is not in the model" for name in saved if name not in present]
     for name in present.keys() & saved.keys():
         mine, theirs = present[name], saved[name]
-        if mine is not None and theirs is not None and mine.shape != theirs.shape and name in parameters:
-            found.append(f"{name} has the shape {tuple(theirs.shape)} there and {tuple(mine.shape)} here")
+        if mine is not None and theirs is not None and name in parameters:
+            if mine.shape != theirs.shape:
+                found.append(f"{name} has the shape {tuple(theirs.shape)} there and {tuple(mine.shape)} here")
+            elif mine.dtype != theirs.dtype:
+                found.append(f"{name} is {theirs.dtype} there and {mine.dtype} here")
     return sorted(found)[:5]
+
+
+def _differences(present: list[list[dict[str, Any]]], saved: list[list[dict[str, Any]]]) -> list[str]:
+    """How a saved optimizer differs from the present one in its options' names."""
+    here, there = ([[sorted(group) for group in groups] for groups in options] for options in (present, saved))
+    return [] if here == there else ["the optimizer is of another kind, or has other parameter groups"]

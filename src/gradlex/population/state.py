@@ -86,8 +86,10 @@ class Network:
         for name, tensor in snapshot["tensors"].items():
             owner, _, own = name.rpartition(".")
             layer = self._layers[owner]
-            live = layer._parameters[own] if own in layer._parameters else layer._buffers[own]
-            if live is None or tensor is None or live.dtype != tensor.dtype or live.device != tensor.device:
+            live = layer._parameters.get(own, layer._buffers.get(own))
+            if own in layer._parameters:
+                live.data = tensor.to(live.device)
+            elif live is None or tensor is None or (live.dtype, live.device) != (tensor.dtype, tensor.device):
                 layer._buffers[own] = tensor
             else:
                 live.data = tensor
@@ -187,8 +189,8 @@ class OptimizerState:
     def options(self) -> list[list[dict[str, Any]]]:
         """The options of each parameter group of each optimizer."""
         return [
-            [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-            for optimizer in self._optimizers
+            [{key: cloned(value) for key, value in group.items() if key != "params"} for group in each.param_groups]
+            for each in self._optimizers
         ]
 
     def set_options(self, options: list[list[dict[str, Any]]]) -> None:

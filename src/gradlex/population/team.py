@@ -8,7 +8,6 @@ never changes a bit.
 from __future__ import annotations
 
 import atexit
-import importlib
 import os
 import sys
 from collections.abc import Mapping
@@ -22,6 +21,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from gradlex.population.state import cloned
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,8 +57,10 @@ class Team(Protocol):
 class Alone:
     """One process that does everything, or processes that all do the same (DistributedDataParallel)."""
 
-    rank = 0
     processes = 1
+
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
 
     def mine(self, size: int) -> list[int]:
         """All of them."""
@@ -107,7 +110,7 @@ class Distributed:
     def hand_over(self, index: int, own: Any) -> Any:
         """First the tree without its tensors, then the tensors one by one."""
         owner = index % self.processes
-        leaves, tree = tree_flatten(own)
+        leaves, tree = tree_flatten(cloned(own))  # a copy lies in one piece
         plan = [(tree, [_Layout(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves])]
         dist.broadcast_object_list(plan, src=owner, device=self._device)
         tree, layouts = plan[0]
@@ -165,22 +168,20 @@ def find_team(model: nn.Module) -> Team:
 
     A model in DistributedDataParallel is trained by all processes together, so each of them does the same.
     """
-    if isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel):
-        return Alone()
-    if not dist.is_available():
+    wrapped = isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel)
+    if not dist.is_available() or not (dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) > 1):
         return Alone()
     if not dist.is_initialized():
-        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
-            return Alone()
         join()
+    atexit.unregister(leave)
+    atexit.register(leave)
+    if wrapped:
+        return Alone(dist.get_rank())
     return Distributed() if dist.get_world_size() > 1 else Alone()
 
 
 def join() -> None:
     """Join the process group that torchrun describes in the environment, until the interpreter exits."""
-    # Imported late, this module would hold the group in default arguments, and gloo's thread would outlive
-    # destroy_process_group and abort the interpreter's exit.
-    importlib.import_module("torch.distributed.nn.functional")
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     # Candidates may train for days. A process that dies closes its connections, and torchrun ends the others.
@@ -188,10 +189,16 @@ def join() -> None:
     hook = sys.excepthook
     dist.init_process_group(backend, timeout=timedelta(days=7))
     sys.excepthook = hook  # torch's would print each later error with the rank before it
-    atexit.register(leave)
 
 
 def leave() -> None:
-    """Leave the process group, if it has not been left before."""
+    """Leave the process group, also one that the caller made, as the interpreter exits."""
+    # torch imports this module late, and then it holds the group in default arguments. Gloo's thread would outlive the
+    # group and abort the exit.
+    late = sys.modules.get("torch.distributed.nn.functional")
+    for function in () if late is None else vars(late).values():
+        defaults = getattr(function, "__defaults__", None) or ()
+        if any(isinstance(value, dist.ProcessGroup) for value in defaults):
+            function.__defaults__ = tuple(None if isinstance(each, dist.ProcessGroup) else each for each in defaults)
     if dist.is_initialized():
         dist.destroy_process_group()

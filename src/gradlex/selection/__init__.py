@@ -17,7 +17,6 @@ from gradlex.selection.protocol import Indices as Indices
 from gradlex.selection.protocol import Selection as Selection
 from gradlex.selection.random_choice import Random as Random
 from gradlex.selection.registry import SELECTIONS as SELECTIONS
-from gradlex.selection.registry import SelectionInfo as SelectionInfo
 from gradlex.selection.registry import make_selection as make_selection
 from gradlex.selection.table import Chances as Chances
 from gradlex.selection.table import TableErrors as TableErrors

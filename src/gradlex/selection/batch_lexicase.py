@@ -34,6 +34,7 @@ class BatchLexicase(Strategy):
     """
 
     name: ClassVar[str] = "batch-lexicase"
+    paper: ClassVar[str] = "Aenugu & Spector 2019"
 
     batch_size: Count = 32
 

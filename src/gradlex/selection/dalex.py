@@ -49,6 +49,7 @@ class Dalex(Strategy):
     """
 
     name: ClassVar[str] = "dalex"
+    paper: ClassVar[str] = "Ni, Ding & Spector 2024"
 
     # Beyond 1e300, draws times sigma would overflow.
     sigma: Annotated[float, Field(ge=0, le=1e300), "a number of at least 0"] = 200.0

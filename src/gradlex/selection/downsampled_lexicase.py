@@ -29,6 +29,7 @@ class DownsampledLexicase(Lexicase):
     """
 
     name: ClassVar[str] = "downsampled-lexicase"
+    paper: ClassVar[str] = "Hernandez et al. 2019"
 
     share: Share = 0.1
 

@@ -57,6 +57,7 @@ class EpsilonLexicase(Strategy):
     """
 
     name: ClassVar[str] = "epsilon-lexicase"
+    paper: ClassVar[str] = "La Cava et al. 2016, 2019"
 
     epsilon: NonNegative | _EachCase | None = None
     mode: Literal["static", "semi-dynamic", "dynamic"] = "semi-dynamic"

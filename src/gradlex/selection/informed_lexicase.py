@@ -37,6 +37,7 @@ class InformedLexicase(Lexicase):
     """
 
     name: ClassVar[str] = "informed-lexicase"
+    paper: ClassVar[str] = "Boldi et al. 2023"
 
     share: Share = 0.1
     refresh: Count = 10

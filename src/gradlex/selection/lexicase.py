@@ -52,6 +52,7 @@ class Lexicase(Strategy):
     """
 
     name: ClassVar[str] = "lexicase"
+    paper: ClassVar[str] = "Spector 2012; Ding & Spector 2022"
 
     on_all_fail: Literal["random", "survive"] | None = None
     depth: Count | None = None

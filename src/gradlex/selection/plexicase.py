@@ -34,6 +34,7 @@ class Plexicase(ClosedForm):
     """
 
     name: ClassVar[str] = "plexicase"
+    paper: ClassVar[str] = "Ding, Pantridge & Spector 2023"
 
     alpha: NonNegative = 1.0
 

@@ -24,6 +24,7 @@ class Random(ClosedForm):
     """
 
     name: ClassVar[str] = "random"
+    paper: ClassVar[str] = "Ding & Spector 2022, Table 2"
 
     def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         pool = errors.candidates
@@ -38,3 +39,4 @@ class Sgd(Random):
     """The baseline: one candidate, which is always the parent."""
 
     name: ClassVar[str] = "sgd"
+    paper: ClassVar[str] = "the baseline: one candidate, inherited momentum"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradlex._text import bind, parse, write
@@ -22,42 +22,11 @@ from gradlex.selection.random_choice import Random, Sgd
 from gradlex.selection.strategy import Strategy
 from gradlex.selection.tournament import Tournament
 
-
-@dataclass(frozen=True)
-class SelectionInfo:
-    """One selection: its class and its publication.
-
-    Examples:
-        >>> from gradlex.selection import SELECTIONS
-        >>> SELECTIONS["lexicase"].paper
-        'Spector 2012; Ding & Spector 2022'
-        >>> SELECTIONS["lexicase"].options
-        {'on_all_fail': None, 'depth': None}
-    """
-
-    strategy: type[Strategy]
-    title: str
-    paper: str
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options with their defaults."""
-        return {each.name: each.default for each in fields(self.strategy)}
-
-
-SELECTIONS: Mapping[str, SelectionInfo] = {
-    info.strategy.name: info
-    for info in (
-        SelectionInfo(Lexicase, "Lexicase", "Spector 2012; Ding & Spector 2022"),
-        SelectionInfo(EpsilonLexicase, "Epsilon-lexicase", "La Cava et al. 2016, 2019"),
-        SelectionInfo(BatchLexicase, "Batch lexicase", "Aenugu & Spector 2019"),
-        SelectionInfo(DownsampledLexicase, "Down-sampled lexicase", "Hernandez et al. 2019"),
-        SelectionInfo(InformedLexicase, "Informed lexicase", "Boldi et al. 2023"),
-        SelectionInfo(Dalex, "DALex", "Ni, Ding & Spector 2024"),
-        SelectionInfo(Plexicase, "Plexicase", "Ding, Pantridge & Spector 2023"),
-        SelectionInfo(Tournament, "Tournament", "Miller & Goldberg 1995"),
-        SelectionInfo(Random, "Random", "Ding & Spector 2022, Table 2"),
-        SelectionInfo(Sgd, "SGD", "the baseline: one candidate, inherited momentum"),
+SELECTIONS: Mapping[str, type[Strategy]] = {
+    strategy.name: strategy
+    for strategy in (
+        *(Lexicase, EpsilonLexicase, BatchLexicase, DownsampledLexicase, InformedLexicase, Dalex, Plexicase),
+        *(Tournament, Random, Sgd),
     )
 }
 
@@ -96,7 +65,7 @@ def make_selection(given: str | Selection | Callable[..., Choice], **options: An
 
 @functools.cache
 def _named(text: str) -> Strategy:
-    made: Strategy = bind("selection", text, {name: info.strategy for name, info in SELECTIONS.items()})()
+    made: Strategy = bind("selection", text, SELECTIONS)()
     return made
 
 

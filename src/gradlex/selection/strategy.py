@@ -20,6 +20,7 @@ class Strategy:
     """A selection strategy of this package. A subclass says how one parent is chosen, and, if it can, how many are."""
 
     name: ClassVar[str]
+    paper: ClassVar[str]
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ from gradlex.selection.protocol import Choice, ErrorTable, Floats, Indices, Rng,
 from gradlex.selection.random_choice import Sgd
 from gradlex.selection.registry import SELECTIONS, make_selection
 from gradlex.selection.strategy import Strategy
-
-Exact: TypeAlias = Literal["auto", True]
 
 _DRAWS = 40_000
 """Parents drawn for an estimate: no standard error is above 0.5 / sqrt(40,000) = 0.0025."""
@@ -101,26 +99,19 @@ class Chances:
     """Whether the values are exact to rounding, rather than estimated."""
 
 
-def selection_chances(
-    errors: npt.ArrayLike,
-    method: str | Selection = "lexicase",
-    *,
-    exact: Exact = "auto",
-    **options: Any,
-) -> Chances:
+def selection_chances(errors: npt.ArrayLike, method: str | Selection = "lexicase", **options: Any) -> Chances:
     """The chance of each candidate of a (candidates, cases) table to be chosen, with the defaults of `select_parents`.
 
     Exact chances take time that grows with the pools that can be reached: few for up to 12 candidates or with
     continuous errors, 2^candidates in the worst case. Beyond a fixed amount of work they are estimated from 40,000
-    parents drawn with a fixed seed; with `exact=True` that is an error.
+    parents drawn with a fixed seed.
 
     Examples:
         >>> from gradlex.selection import selection_chances
         >>> selection_chances([[0, 0, 1], [1, 1, 0]], "tournament", size=2).values.tolist()  # of the least mean error
         [1.0, 0.0]
     """
-    check("exact", Exact, exact)
-    return chances_of(*_read(errors, method, options), exact=exact)
+    return chances_of(*_read(errors, method, options))
 
 
 def selection_probabilities(errors: npt.ArrayLike, method: str | Selection = "lexicase", **options: Any) -> Floats:
@@ -134,19 +125,14 @@ def selection_probabilities(errors: npt.ArrayLike, method: str | Selection = "le
     return selection_chances(errors, method, **options).values
 
 
-def chances_of(strategy: Selection, table: ErrorTable, *, exact: Exact = "auto") -> Chances:
+def chances_of(strategy: Selection, table: ErrorTable) -> Chances:
     """The chances on a (candidates, cases) table."""
     strategy, values = _settled(strategy, table), None
     if isinstance(strategy, Strategy):
         strategy = strategy.over_samples(table.shape[1])
         try:
             values = strategy.probabilities(protocol.worst_for_nan(table))
-        except TooManyPools as error:
-            if exact is True:
-                raise InputError(
-                    f"the exact chances of '{strategy}' on a table of {table.shape} would take too long. Leave exact "
-                    "at 'auto' for an estimate, or give fewer candidates or cases."
-                ) from error
+        except TooManyPools:
             parents = _drawn(strategy, table, _DRAWS, np.random.default_rng(_SEED))
             counts = np.bincount(parents, minlength=len(table))
             # The error of a share of 0 or 1 is not 0: it is taken for a candidate with one draw more, or less.
@@ -163,7 +149,7 @@ def chances_of(strategy: Selection, table: ErrorTable, *, exact: Exact = "auto")
 
 def exact_selections() -> str:
     """The selections with exact chances, for a message."""
-    known = ", ".join(name for name, info in SELECTIONS.items() if info.strategy().has_exact_chances)
+    known = ", ".join(name for name, strategy in SELECTIONS.items() if strategy().has_exact_chances)
     return f"{known} (epsilon-lexicase unless its epsilon is the pool's own)"
 
 

@@ -45,6 +45,7 @@ class Tournament(ClosedForm):
     """
 
     name: ClassVar[str] = "tournament"
+    paper: ClassVar[str] = "Miller & Goldberg 1995"
 
     size: Count | None = None
 
