@@ -87,7 +87,7 @@ def test_none_is_not_allowed_where_no_default_stands_for_it(field: str) -> None:
         ({"optimizer": "adamw(betas=(0.9, 0.95)"}, "is not of the form NAME"),
         ({"optimizer": "adam", "momentum": 0.5}, "momentum=0.5 is for sgd: write an option"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'. Did you mean 'cosine'"),
-        ({"schedule": "cosine(warmpu=3)"}, "no option 'warmpu': it takes warmup, low. Did you mean 'warmup'"),
+        ({"schedule": "cosine(warmpu=3)"}, "no option 'warmpu': it takes warmup. Did you mean 'warmup'"),
         ({"schedule": "linear(warmup=-1)"}, "warmup must be a number of at least 0, got -1"),
         ({"schedule": "cosine(warmup=-1)"}, "warmup must be a number of at least 0, got -1"),
         ({"schedule": 3}, "schedule must be text or a function"),
@@ -223,7 +223,7 @@ def test_a_schedule_that_returns_no_factor_raises_an_error(factor: float) -> Non
 
 
 def test_learning_rates_never_rise_without_a_warm_up() -> None:
-    for schedule, epochs in itertools.product(["cosine", "linear", "cosine(warmup=0.2)"], [1, 2, 7]):
+    for schedule, epochs in itertools.product(["cosine", "linear"], [1, 2, 7]):
         recipe = Recipe(schedule=schedule, epochs=epochs)
         rates = [recipe.lr_at(generation) for generation in range(epochs)]
         assert rates[0] == 0.1
