@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -46,10 +47,15 @@ class Candidate:
     """Its number, from 0 to the population's size - 1."""
     indices: Indices
     """Its part of the samples, in random order."""
-    rng: np.random.Generator
-    """A random stream of its own, the same on every machine."""
+    seed: int
+    """The population's."""
     discarded: bool = field(default=False, init=False)
     """Whether it is left out of selection: `discard()` was called, or a weight is not finite."""
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """A random stream of its own, the same on every machine."""
+        return stream(self.seed, "samples", self.generation, self.index)
 
     def discard(self) -> None:
         """Leave this candidate out of selection, because its loss is not finite for example."""
@@ -201,12 +207,13 @@ class Population:
             for index in self.team.mine(trained.size):
                 self._put((cloned(trained.parent), cloned(trained.begin)))
                 _set_modes(modes)
-                self._network.module.zero_grad()  # what one candidate has left over is not another's
+                for parameter in self._network.module.parameters():
+                    parameter.grad = None  # what one candidate has left over is not another's
                 candidate = Candidate(
                     generation=self.generation,
                     index=index,
                     indices=parts[index],
-                    rng=stream(self.seed, "samples", self.generation, index),
+                    seed=self.seed,
                 )
                 reseed(torch_seed(self.seed, "dropout", self.generation, index), self._network.device)
                 yield candidate

@@ -7,7 +7,6 @@ holds them stays valid; only the storage behind them changes.
 from __future__ import annotations
 
 import copy
-from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -72,8 +71,10 @@ class Network:
     @property
     def device(self) -> torch.device:
         """Where the first tensor lies."""
-        first = next(chain(self._parameters.values(), self.module.buffers()), None)
-        return torch.device("cpu") if first is None else first.device
+        for tensor in self._parameters.values():
+            found: torch.device = tensor.device
+            return found
+        return next((buffer.device for buffer in self.module.buffers()), torch.device("cpu"))
 
     def capture(self) -> Snapshot:
         """The module's present state, sharing its storage."""
@@ -209,7 +210,7 @@ def finite(snapshot: Snapshot, parent: Snapshot) -> bool:
     places = [name for name, t in snapshot["tensors"].items() if t is not None and _fractional(t)]
     tensors = [snapshot["tensors"][name] for name in places]
     # A sum is finite only if all its numbers are (or it overflows), and takes a thirtieth of isfinite's time.
-    sums = [tensor.sum().abs().float().to(tensors[0].device) for tensor in tensors]
+    sums = [(t.sum().abs() if t.is_complex() else t.sum()).float().to(tensors[0].device) for t in tensors]
     if not sums or bool(torch.stack(sums).sum().isfinite()):
         return True
     before = [parent["tensors"].get(name) for name in places]
