@@ -121,6 +121,7 @@ def test_each_optimizer_has_a_learning_rate_that_suits_it(optimizer: str, lr: fl
     recipe = Recipe(optimizer=optimizer, epochs=4)
     assert recipe.lr_at(0) == recipe.with_method().lr == lr
     assert Recipe(optimizer=optimizer, epochs=4, lr=0.5).lr_at(0) == 0.5
+    assert Recipe.preset("paper", optimizer=optimizer, epochs=4).lr_at(0) == lr
 
 
 def test_the_options_of_an_optimizer_are_keywords_of_its_class() -> None:
@@ -218,7 +219,7 @@ def test_objects_that_no_text_can_hold_are_stored_as_given() -> None:
 
 @pytest.mark.parametrize("factor", [-0.1, NAN, INFINITE])
 def test_a_schedule_that_returns_no_factor_raises_an_error(factor: float) -> None:
-    with pytest.raises(InputError, match=r"the schedule returned .* for generation 2, not a factor"):
+    with pytest.raises(InputError, match=r"the schedule returned .* for generation 3, not a factor"):
         Recipe(epochs=4, schedule=lambda generation, epochs: factor).lr_at(2)
 
 

@@ -40,7 +40,7 @@ OPTIMIZERS: Mapping[str, tuple[str, float]] = {
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     # Ding & Spector 2022, section 4. Population and momentum stay open, so that selection="sgd" is their baseline.
-    "paper": {"lr": 0.1, "weight_decay": 1e-4, "momentum": 0.9, "schedule": "cosine", "selection": "lexicase"},
+    "paper": {"weight_decay": 1e-4, "momentum": 0.9, "schedule": "cosine", "selection": "lexicase"},
     # One network for three quarters of the epochs, then the average of the candidates at a high rate. Where a cosine
     # schedule is at three quarters, a factor of 7 is about the initial learning rate.
     "branched": {
@@ -263,7 +263,7 @@ class Recipe(BaseModel):
         schedule = find_schedule(self.schedule) if isinstance(self.schedule, str) else self.schedule
         factor = schedule(generation, self._length)
         if not 0 <= factor < math.inf:
-            raise InputError(f"the schedule returned {factor!r:.80} for generation {generation}, not a factor.")
+            raise InputError(f"the schedule returned {factor!r:.80} for generation {generation + 1}, not a factor.")
         return float(self.initial_lr * factor)
 
 

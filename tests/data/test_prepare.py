@@ -247,6 +247,23 @@ def test_bad_data_is_an_error_of_one_sentence(what):
     assert "\n" not in str(found.value)
 
 
+def test_parts_may_have_different_forms():
+    parts = prepare((X, Y), Recipe(), test=TensorDataset(X, Y))
+    assert torch.equal(parts.test.clean(FIRST)[0], X[:4])
+    assert len(prepare(TensorDataset(X, Y), Recipe(), test=(X, Y)).test) == 20
+
+
+@pytest.mark.parametrize("name", ["test", "validation"])
+def test_a_class_that_training_lacks_is_an_error(name):
+    with pytest.raises(InputError, match=f"the {name} part has the class 4, which the training part doesn't have"):
+        prepare((X, Y), Recipe(), **{name: (X, Y + 1)})
+
+
+def test_a_dataset_that_starts_with_nan_is_an_error():
+    with pytest.raises(InputError, match="the dataset's first samples contain NaN"):
+        prepare(TensorDataset(broken(torch.nan), Y), Recipe())
+
+
 @pytest.mark.parametrize("name", ["test", "validation"])
 def test_an_error_names_its_part(name):
     with pytest.raises(InputError, match=rf"in the {name} part: sample 7 of x contains NaN"):

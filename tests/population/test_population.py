@@ -1,5 +1,7 @@
 """What a caller of Population can rely on: optimizers, promotion, resume, many kinds of models, misuse."""
 
+import collections
+import contextlib
 import copy
 import io
 import random
@@ -701,3 +703,55 @@ def test_gather_needs_a_number_for_each_candidate() -> None:
     list(population.candidates(40))
     with pytest.raises(InputError, match="candidate 1 has none"):
         population.gather({0: 1.0})
+
+
+def test_the_callers_autocast_does_not_mix_up_the_weights_of_candidates() -> None:
+    model = nn.Linear(4, 2)
+    population = Population(model, size=3, selection="tournament")
+    for candidate in population.candidates(40):
+        with torch.no_grad():
+            model.weight.fill_(candidate.index + 1)
+            model.bias.zero_()
+    seen = {}
+
+    def errors(cases):
+        outputs = model(X[cases]).float()
+        seen[int(model.weight[0, 0])] = float(outputs.abs().sum() / X[cases].sum(dim=1).abs().sum())
+        return outputs.abs().sum(dim=1)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        choice = population.select(errors, 40)
+    assert choice.index == 0
+    assert seen == {weight: pytest.approx(2 * weight, rel=0.05) for weight in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("surroundings", [torch.no_grad, lambda: torch.device("meta")])
+def test_what_surrounds_a_selection_changes_no_choice(surroundings) -> None:
+    outcomes = []
+    for around in (contextlib.nullcontext, surroundings):
+        model = mlp()
+        population = Population(model, size=4, selection="lexicase(on_all_fail=survive)")
+        for candidate in population.candidates(40):
+            with torch.no_grad():
+                model[3].weight.mul_(candidate.index - 1.5)
+        with around():
+            choice = population.select(solved(model), 40)
+        outcomes.append((choice.index, weights(model).tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_deque_that_training_fills_is_an_error() -> None:
+    class Remembers(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(4, 2)
+            self.norms = collections.deque([0.0], maxlen=3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.norms.append(float(x.norm()))
+            return super().forward(x)
+
+    model = Remembers()
+    population = Population(model, size=4)
+    with pytest.raises(InputError, match="attribute 'norms', which is not part of its state"):
+        for candidate in population.candidates(40):
+            model(X[candidate.indices])

@@ -18,6 +18,7 @@ from gradlex import Population
 out, promotion, momentum_state = sys.argv[1:4]
 epochs, slow = int(sys.argv[4]), float(sys.argv[5])
 torch.set_num_threads(1)
+hook = sys.excepthook
 torch.manual_seed(int(os.environ.get("RANK", "0")))  # rank 0's network is everybody's
 x = torch.randn(80, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 y = torch.randint(4, (80,), generator=torch.Generator().manual_seed(1))
@@ -43,6 +44,7 @@ while population.generation < epochs:
         print(population.generation, flush=True)
     if slow:
         import time; time.sleep(slow)
+assert sys.excepthook is hook
 if population.leads:
     torch.save(population.parent_state(), out)
 """
@@ -115,6 +117,29 @@ def test_a_process_that_dies_ends_the_others_within_a_minute(tmp_path: Path) -> 
         assert running.wait(timeout=60) != 0
         assert time.monotonic() - started < 60
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+OWN_GROUP = """
+import atexit, os, torch, torch.distributed as dist
+def threads():
+    names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    print(sum(name.startswith("pt_gloo") for name in names))
+atexit.register(threads)  # runs last
+os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+import gradlex
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+gradlex.Population(model, optimizer)
+threads()
+"""
+
+
+def test_no_thread_of_a_group_that_the_caller_made_outlives_it() -> None:
+    done = subprocess.run([sys.executable, "-c", OWN_GROUP], capture_output=True, text=True, timeout=120, check=False)
+    before, after = done.stdout.split()
+    assert int(before) > 0, done.stderr
+    assert after == "0"
 
 
 @pytest.mark.slow

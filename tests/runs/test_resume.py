@@ -241,7 +241,7 @@ def test_other_data_and_another_network_are_an_error(stopped: Path) -> None:
     x, y = points()
     with pytest.raises(gradlex.InputError, match="the data has changed"):
         gradlex.resume(stopped, net(), (x + 1, y), test=points())
-    with pytest.raises(gradlex.InputError, match=r"a different model: 0.bias has the shape"):
+    with pytest.raises(gradlex.InputError, match=r"a different model or optimizer: 0.bias has the shape"):
         other = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4, 2))
         gradlex.resume(stopped, other, points(), test=points())
     with pytest.raises(gradlex.InputError, match="started with model from Python, which isn't stored"):
@@ -255,6 +255,16 @@ def test_records_that_are_damaged_during_a_run_are_whole_in_the_end(tmp_path: Pa
 
     train(tmp_path / "run", callbacks=[Damages()])
     assert same(gradlex.load(tmp_path / "run", net()), whole)
+
+
+def test_a_run_whose_description_is_damaged_during_it_does_not_finish(tmp_path: Path) -> None:
+    class Damages(gradlex.Callback):
+        def on_generation(self, record: Any, run: Any) -> None:
+            (run.path / "run.json").write_text("{")
+
+    with pytest.raises(gradlex.InputError, match=r"run\.json is damaged"):
+        train(tmp_path / "run", callbacks=[Damages()])
+    assert (tmp_path / "run" / "checkpoint.pt").exists()
 
 
 def test_a_damaged_view_of_the_records_does_not_stop_a_run_that_continues(stopped: Path, whole: gradlex.Run) -> None:
@@ -321,6 +331,8 @@ def test_a_buffer_that_is_none_until_the_first_pass_is_resumed(tmp_path: Path) -
     run = gradlex.resume(tmp_path / "run", model, points())
     assert run.model.first is not None
     assert len(run.history) == 5
+    loaded = gradlex.load(tmp_path / "run", Remembers()).model
+    assert torch.equal(loaded.first, run.model.first)
 
 
 def test_extra_state_is_resumed_and_loaded_and_what_no_file_can_hold_is_an_error_at_once(tmp_path: Path) -> None:

@@ -172,7 +172,8 @@ class Threads(gradlex.Callback):
 
 def threads_of_a_run(**options: Any) -> int:
     noted = Threads()
-    gradlex.train(net(), points(), callbacks=[noted], **options, **FIELDS)
+    model = options.pop("model", None) or net()
+    gradlex.train(model, points(), callbacks=[noted], **options, **FIELDS)
     return noted.seen[0]
 
 
@@ -180,8 +181,12 @@ def test_threads_are_those_of_torch_unless_a_number_is_given() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        assert threads_of_a_run() == 2
-        assert threads_of_a_run(threads=1) == 1
+        assert threads_of_a_run() == 1  # so small a network gains nothing from two
+        assert threads_of_a_run(threads=2) == 2
+        assert (
+            threads_of_a_run(model=nn.Sequential(nn.Linear(6, 6_000), nn.Linear(6_000, 6_000), nn.Linear(6_000, 2)))
+            == 2
+        )
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

@@ -217,3 +217,9 @@ NAN = float("nan")
 def test_targets_and_outputs_that_do_not_fit_raise_an_error(task: Task, targets, outputs, words: str) -> None:
     with pytest.raises(InputError, match=words):
         task.check(None, targets, torch.zeros(outputs))
+
+
+def test_the_usual_loss_of_two_classes_takes_a_column_of_targets() -> None:
+    targets = torch.tensor([[0.0], [1.0], [1.0]])
+    assert isinstance(make_task(nn.BCEWithLogitsLoss(), targets), MultiLabel)
+    assert isinstance(make_task(nn.BCEWithLogitsLoss(), targets[:, 0]), Classification)

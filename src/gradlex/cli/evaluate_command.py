@@ -11,14 +11,12 @@ import numpy as np
 import tyro
 
 from gradlex._files import write_atomically
-from gradlex._objects import load_object
 from gradlex.callbacks.progress import counted
 from gradlex.cli.flags import Command
 from gradlex.cli.train_command import metrics_text
 from gradlex.errors import InputError
 
 if TYPE_CHECKING:
-    from gradlex.runs import Run
     from gradlex.tasks import ClassTable
 
 _FEW, _WIDTH = 10, 80
@@ -47,20 +45,15 @@ class Evaluate(Command):
     def __call__(self) -> None:
         """Print the metrics, and for a classification the classes and what they are mistaken for."""
         check_csv(self.out)
-        found = load_run(self.run, self.model, self.device).examine(self.dataset)
+        from gradlex.runs import load
+
+        found = load(self.run, self.model, device=self.device).examine(self.dataset)
         print(metrics_text(f"{counted(len(found.errors), 'sample')}:", found.metrics, found.measures))
         if found.classes is not None:
             names = found.class_names or [str(number) for number in range(len(found.classes.counts))]
             print("\n".join(class_lines(found.classes, names)))
         if self.out is not None:
             write_csv(self.out, found.columns())
-
-
-def load_run(folder: Path, model: str | None, device: str) -> Run:
-    """The run in a folder; `model` names a function that makes the network of a run trained from Python."""
-    from gradlex.runs import load
-
-    return load(folder, None if model is None else load_object(model, "model")(), device=device)
 
 
 def check_csv(path: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from gradlex.cli.evaluate_command import check_csv, load_run, write_csv
+from gradlex.cli.evaluate_command import check_csv, write_csv
 from gradlex.cli.flags import Command
 
 
@@ -36,9 +36,10 @@ class Predict(Command):
         """Print a line for each sample, or write a file."""
         check_csv(self.out)
         from gradlex.data import read_inputs
+        from gradlex.runs import load
         from gradlex.runs.evaluate import columns_of
 
-        run = load_run(self.run, self.model, self.device)
+        run = load(self.run, self.model, device=self.device)
         samples, x = read_inputs(self.input, run.data)
         answers = run.predict(x)
         columns = {"sample": samples, **columns_of(answers, "predicted")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -17,7 +16,7 @@ class Report(Command):
 
     examples: ClassVar[str] = """
         gradlex report runs/digits-lexicase-seed0
-        gradlex report runs/compare-digits --page --open
+        gradlex report runs/compare-digits --page
         gradlex report results --results RESULTS.md
     """
 
@@ -25,8 +24,6 @@ class Report(Command):
     """A run folder, or the folder of gradlex compare or gradlex paper."""
     page: bool = False
     """Write the page, report.html in that folder: one file that needs no network."""
-    open: bool = False
-    """Write the page and show it in the browser."""
     results: Path | None = None
     """Write one page in Markdown about all experiments of the folder, with its plots beside it."""
 
@@ -38,9 +35,6 @@ class Report(Command):
             print(f"Page: {shown(write_results_page(self.folder, self.results)[0])}")
             return
         print(summary(self.folder))
-        if self.page or self.open:
+        if self.page:
             write = write_run_page if (self.folder / "run.json").exists() else write_experiment_page
-            path = write(self.folder)
-            print(f"Page: {shown(path)}")
-            if self.open:
-                webbrowser.open(path.resolve().as_uri())
+            print(f"Page: {shown(write(self.folder))}")

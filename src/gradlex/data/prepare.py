@@ -207,15 +207,17 @@ def _kind(samples: Samples) -> str:
 def _check_parts(train: Any, validation: Any, test: Any, labels: Tensor | None) -> None:
     """Raise an error for parts that don't go together, and for classes that can't be learned."""
     for name, part in (("validation", validation), ("test", test)):
-        if part is not None and _kind(part) != _kind(train):
-            raise InputError(f"the {name} part has {_kind(part)}, the training part {_kind(train)}: give both alike.")
+        kinds = [] if part is None else [_kind(each) for each in (part, train)]
+        if all(kinds) and len({*kinds}) > 1:
+            raise InputError(f"the {name} part has {kinds[0]}, the training part {kinds[1]}: give both alike.")
     if labels is not None:
         classes = set(labels.tolist())
         if len(classes) < 2:
             raise InputError(f"all training samples have the class {classes.pop()}: give at least two classes.")
-        unknown = set() if test is None or test.targets is None else set(test.targets.tolist()) - classes
-        if unknown:
-            raise InputError(f"the test part has the class {min(unknown)}, which the training part doesn't have.")
+        for name, part in (("validation", validation), ("test", test)):
+            unknown = set() if part is None or part.targets is None else set(part.targets.tolist()) - classes
+            if unknown:
+                raise InputError(f"the {name} part has the class {min(unknown)}, which the training part doesn't have.")
 
 
 def cut(labels: Tensor | None, total: int, size: int, asked: str) -> tuple[Indices, Indices]:

@@ -170,6 +170,8 @@ class DatasetSamples(Samples):
     def clean_varies(self) -> bool:
         """Whether the first clean samples change with the random numbers that they are drawn with."""
         one, other = (leaves(self._alone(np.arange(min(16, len(self))), again)) for again in range(2))
+        if not all(bool(leaf.isfinite().all()) for leaf in one):
+            raise InputError("the dataset's first samples contain NaN or infinity: fix or remove them.")
         return not all(map(torch.equal, one, other))
 
     def _drawn(self, indices: Indices, rng: np.random.Generator) -> tuple[Any, Tensor]:

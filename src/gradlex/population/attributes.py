@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,7 +61,7 @@ def _carries_its_own(layer: nn.Module) -> bool:
 def _is_data(value: Any) -> bool:
     if isinstance(value, Mapping):
         return bool(value) and all(_is_data(each) for each in value.values())
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return bool(value) and all(_is_data(each) for each in value)
     if isinstance(value, Tensor):  # one with a history was computed in the last pass, and will be in the next one
         return value.grad_fn is None and not value.is_inference() and not isinstance(value, nn.Parameter)
@@ -73,7 +74,7 @@ def _frozen(value: Any) -> Any:
         return value.detach(), value._version
     if isinstance(value, Mapping):
         return {key: _frozen(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return [_frozen(each) for each in value]
     return value.copy() if isinstance(value, np.ndarray) else value
 

@@ -84,6 +84,7 @@ class Network:
 
     def install(self, snapshot: Snapshot) -> None:
         """Make the module compute with this state from now on, sharing its storage."""
+        torch.clear_autocast_cache()  # which knows parameters by their object, not by their storage
         for name, tensor in snapshot["tensors"].items():
             owner, _, own = name.rpartition(".")
             layer = self._layers[owner]

@@ -60,7 +60,7 @@ def write_results_page(folder: Path | str = "results", page: Path | str = "RESUL
             findings.strip(),
             f"![Differences with 95% intervals]({here}/answers.svg)",
             f"The [appendix]({here}/README.md) has all comparisons, costs, curves, and how selection went. This page, "
-            "the appendix and the plots are made from the records by `gradlex report results --page RESULTS.md`.",
+            "the appendix and the plots are made from the records by `gradlex report results --results RESULTS.md`.",
         ]
     )
     files[folder / "answers.svg"] = answers

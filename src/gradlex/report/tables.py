@@ -56,15 +56,8 @@ class Table:
 
 def tables(study: Study, found: Sequence[Decision]) -> list[Table]:
     """All tables of an experiment whose comparisons were decided."""
-    return [
-        table
-        for table in (
-            results_table(study),
-            comparisons_table(found) if found else None,
-            selection_table(study),
-        )
-        if table
-    ]
+    made = results_table(study), comparisons_table(found) if found else None, selection_table(study)
+    return [table for table in made if table]
 
 
 def results_table(study: Study) -> Table:
@@ -94,16 +87,7 @@ def comparisons_table(found: Sequence[Decision]) -> Table:
     points = ", points" if found and found[0].unit.percent else ""
     return Table(
         title="Comparisons",
-        columns=(
-            "comparison",
-            "answer",
-            f"difference{points}",
-            "95% interval",
-            "adjusted p",
-            "seeds",
-            "p",
-            "finds",
-        ),
+        columns=("comparison", "answer", f"difference{points}", "95% interval", "adjusted p", "seeds", "p", "finds"),
         rows=tuple((each.title, each.answer, *each.cells) for each in found),
         note=RULE,
         words=2,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
+from torch import nn
 
 from gradlex._checks import Count, check
 from gradlex.errors import InputError
+
+_SMALL_STEP = 2 * 10**8
+"""Parameters x pixels x samples; on digits a small CNN takes a tenth of a second for so many."""
 
 Threads: TypeAlias = Count | Literal["auto"]
 
@@ -49,6 +55,12 @@ def count_threads(given: int | str) -> int:
         return int(given)
     # Workers of multiprocessing and joblib have other names. Ray, as torchrun, sets OMP_NUM_THREADS, which torch reads.
     return torch.get_num_threads() if multiprocessing.current_process().name == "MainProcess" else 1
+
+
+def gains_from_threads(model: nn.Module, sample: Sequence[int] | None, batch: int) -> bool:
+    """Whether a training step is long enough to be shared by threads, which wait for each other."""
+    pixels = math.prod(sample[1:]) if sample else 1
+    return sum(parameter.numel() for parameter in model.parameters()) * pixels * batch > _SMALL_STEP
 
 
 def environment(device: torch.device, processes: int) -> dict[str, Any]:

@@ -101,8 +101,10 @@ def _answered(model: nn.Module, inputs: Any, count: int, part: str) -> Tensor:
 
 def _dtype_hint(model: nn.Module, inputs: Any) -> str:
     kinds = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
-    given = {leaf.dtype for leaf in leaves(inputs) if leaf.is_floating_point()}
-    return f" Its parameters are {kinds.pop()}: give model.float()." if len(kinds) == 1 and given - kinds else ""
+    given = {leaf.dtype for leaf in leaves(inputs)}
+    if len(kinds) != 1 or given == kinds:
+        return ""
+    return f" Its parameters are {kinds.pop()}: convert the samples, or the model (model.float())."
 
 
 def _check_part(name: str, part: Samples, model: nn.Module, task: Task, device: torch.device) -> None:

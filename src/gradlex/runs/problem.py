@@ -23,6 +23,7 @@ from gradlex.runs.folder import WEIGHTS, Described
 from gradlex.runs.probe import lay_channels_last, probe
 from gradlex.runs.weights import put_weights, read_weights
 from gradlex.selection import Selection, make_selection
+from gradlex.selection.strategy import Strategy
 from gradlex.tasks import Task, make_task
 
 
@@ -125,7 +126,9 @@ def make_problem(
     known = {"channels_last": found.channels_last, "task": found.task.learned, "groups": _digest(given.groups)}
     data = {**parts.description(), **known}
     recipe = _resolved(recipe.replace(model=name), parts, found.task)
-    strategy = _strategy(recipe.selection, graded=found.task.graded or given.groups is not None)
+    strategy = make_selection(recipe.selection)  # type: ignore[arg-type]  # with_method has named one
+    if isinstance(strategy, Strategy):
+        strategy = strategy.settled(graded=found.task.graded or given.groups is not None)
     if isinstance(recipe.selection, str):
         recipe = recipe.replace(selection=str(strategy))
     if stored is not None:
@@ -209,20 +212,6 @@ def _resolved(recipe: Recipe, parts: Parts, task: Task) -> Recipe:
     for generation in range(epochs):
         recipe.lr_at(generation)  # a schedule of the caller's may return anything
     return recipe
-
-
-def _strategy(given: Any, *, graded: bool) -> Selection:
-    """The selection, with the all-fail rule that graded errors need: with them no case is simply failed."""
-    strategy = make_selection(given)
-    rule = getattr(strategy, "on_all_fail", "survive")
-    if rule != "survive" and graded:
-        if rule == "random":
-            raise InputError(
-                f"selection {str(strategy)!r} needs errors of 0 and 1, and these are graded: use epsilon-lexicase, or "
-                "leave on_all_fail out."
-            )
-        return replace(strategy, on_all_fail="survive")  # type: ignore[type-var]  # a dataclass of ours
-    return strategy
 
 
 def _digest(groups: Any) -> str | None:

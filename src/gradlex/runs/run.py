@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from gradlex._objects import load_object
 from gradlex.callbacks import Record
 from gradlex.callbacks.progress import measured
 from gradlex.data import Normalization, Samples, call, checked_inputs, normalized, prepare, read_samples
@@ -167,7 +168,7 @@ class Run:
 
 def load(
     path: Path | str,
-    model: nn.Module | None = None,
+    model: nn.Module | str | None = None,
     *,
     task: Any = None,
     device: str | torch.device | None = "cpu",
@@ -176,7 +177,8 @@ def load(
 
     Args:
         path: The run folder.
-        model: A module like the one that was trained, if it came from Python; it is copied.
+        model: A module like the one that was trained, if it came from Python; it is copied. Or `module:function`, which
+            makes one.
         task: The task or loss, if it was an object from Python.
         device: Where the network is to lie.
 
@@ -189,10 +191,11 @@ def load(
     folder = RunFolder(path)
     described, result = folder.description(), folder.result()
     recipe, data = Recipe.from_dict(described.recipe), described.data
+    model = load_object(model, "model")() if isinstance(model, str) else model
     if recipe.model == GIVEN and model is None:
         raise InputError(
             f"the run in {path} trained a module from Python, which isn't stored: give one like it, as in "
-            f"gradlex.load({str(path)!r}, model)."
+            f"gradlex.load({str(path)!r}, model), or name a function that makes one: --model module:function."
         )
     if task is None and recipe.task == GIVEN:
         raise InputError(f"the task of {path} was an object from Python, which isn't stored: give it as task=.")

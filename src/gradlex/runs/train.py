@@ -16,7 +16,7 @@ from gradlex.callbacks.progress import interactive
 from gradlex.errors import InputError
 from gradlex.population.team import find_team
 from gradlex.recipe import GIVEN, Recipe
-from gradlex.runs.devices import count_threads, find_device
+from gradlex.runs.devices import count_threads, find_device, gains_from_threads
 from gradlex.runs.folder import CHECKPOINT, Described, RunFolder
 from gradlex.runs.interrupts import Interrupts
 from gradlex.runs.problem import Given, make_problem
@@ -66,7 +66,7 @@ def train(
             current generation, as InterruptedRun.
         resume: Continue the run in `out`, if there is one, to the bits that it would have reached uninterrupted.
         device: cpu, cuda, cuda:1, mps, ... (default: the accelerator if there is one).
-        threads: CPU threads (auto: `torch.get_num_threads()`; 1 in a worker process).
+        threads: CPU threads (auto: `torch.get_num_threads()`; 1 for a small network or in a worker process).
         evaluate_every: Generations between two evaluations on the test part (default: about 20 a run).
         checkpoint_every: Generations between two checkpoints.
         compile: Compile the network with `torch.compile`.
@@ -105,6 +105,9 @@ def train(
     with ExitStack() as stack:
         stack.enter_context(surroundings(device=found, threads=count_threads(threads), deterministic=deterministic))
         problem = make_problem(given, described, device=found, data_dir=data_dir, fresh=fresh)
+        batch = problem.recipe.batch_size or 1
+        if threads == "auto" and not gains_from_threads(problem.model, problem.parts.sample_shape, batch):
+            torch.set_num_threads(1)
         if folder is not None and finished:
             return load(folder.path, given.model, task=given.task, device=found)
         interrupts = stack.enter_context(Interrupts(handle=folder is not None))

@@ -49,6 +49,11 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def put_weights(model: nn.Module, found: Mapping[str, Tensor], path: Path) -> None:
     """Put weights that were read into a model; InputError unless names and shapes match."""
+    for name in found:  # a buffer that is None until the first training pass
+        owner, _, own = name.rpartition(".")
+        layer = dict(model.named_modules()).get(owner)
+        if layer is not None and layer._buffers.get(own, 0) is None:
+            layer._buffers[own] = found[name]
     wanted, known = weights_of(model), model.state_dict()
     given = {name: t for name, t in found.items() if name in wanted or name not in known}  # others are tied
     differences = [

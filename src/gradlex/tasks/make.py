@@ -103,5 +103,5 @@ def _from_loss(loss: Any, targets: Any) -> Task:
     if isinstance(loss, nn.CrossEntropyLoss | nn.NLLLoss):
         return Classification(criterion=loss)
     if kind is nn.BCEWithLogitsLoss and loss.weight is None and loss.pos_weight is None:
-        return make_task(None, targets)
+        return MultiLabel() if targets.ndim == 2 else make_task(None, targets)
     return TASKS[infer_task(targets)](criterion=loss)
