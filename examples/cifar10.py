@@ -1,8 +1,8 @@
 """The paper's question on all of CIFAR-10, as an own loop: does lexicase selection beat SGD, and a random choice?
 
     python examples/cifar10.py --smoke                                     # a minute: shows that it works
-    python examples/cifar10.py --data cifar10.npz --out results/cifar10    # results/plan.md: 2 cores, 40 core-hours
-    python examples/cifar10.py --data cifar10.npz --out paper --model resnet18 --epochs 200   # the paper's size
+    python examples/cifar10.py --data cifar10.npz --out results/cifar10    # the runs of results/plan.md
+    python examples/cifar10.py --data data --out paper --model resnet18 --epochs 200 --device cuda   # the paper's size
 
 --data names an archive with x_train, y_train, x_test, y_test (bytes, N x 32 x 32 x 3), or a folder that torchvision
 downloads CIFAR-10 to. Started again, it goes on where it stopped.
@@ -11,11 +11,13 @@ downloads CIFAR-10 to. Started again, it goes on where it stopped.
 import argparse
 import functools
 import os
+from collections import OrderedDict
 
 import gradlex
 import numpy as np
 import torch
 from gradlex.data import crop_flip
+from gradlex.experiments import features, save_features
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -30,9 +32,11 @@ def fast_network(width: float) -> nn.Module:
         return [nn.Conv2d(before, after, 3, padding=1, bias=False), *pool, nn.BatchNorm2d(after), nn.ReLU()]
 
     a, b = round(64 * width), round(256 * width)
-    stages = [conv(first, last, nn.MaxPool2d(2)) + conv(last, last) for first, last in ((24, a), (a, b), (b, b))]
-    head = [nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(b, 10)]
-    return nn.Sequential(nn.Conv2d(3, 24, 2), nn.ReLU(), *(nn.Sequential(*stage) for stage in stages), *head)
+    parts = {"stem": [nn.Conv2d(3, 24, 2), nn.ReLU()]}
+    for number, (first, last) in enumerate([(24, a), (a, b), (b, b)], start=1):
+        parts[f"stage{number}"] = conv(first, last, nn.MaxPool2d(2)) + conv(last, last)
+    parts["head"] = [nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(b, 10)]
+    return nn.Sequential(OrderedDict({name: nn.Sequential(*layers) for name, layers in parts.items()}))
 
 
 def load(options: argparse.Namespace) -> list[Tensor]:
@@ -61,10 +65,8 @@ def experiment(method, seed: int, options: argparse.Namespace) -> dict[str, floa
     """One run: train by this method with this seed, and return the final metrics."""
     x, y, x_test, y_test = load(options)
     torch.manual_seed(seed)
-    if options.model == "fast":
-        model = fast_network(options.width)
-    else:
-        model = gradlex.models.build(options.model, sample=(3, 32, 32), outputs=10)
+    name, fast = options.model, options.model == "fast"
+    model = fast_network(options.width) if fast else gradlex.models.build(name, sample=(3, 32, 32), outputs=10)
     model = model.to(options.device, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=method.epochs)
@@ -90,21 +92,20 @@ def experiment(method, seed: int, options: argparse.Namespace) -> dict[str, floa
         scheduler.step()
         torch.save({"population": population.state_dict(), "scheduler": scheduler.state_dict()}, f"{checkpoint}.new")
         os.replace(f"{checkpoint}.new", checkpoint)
+    save_features(method.folder, features(model, x_test[:100]))  # for the paper's figure 2
     model.eval()
     with torch.no_grad():
-        return {
-            "accuracy": 1 - wrong(x_test, y_test).double().mean().item(),
-            "train_accuracy": 1 - wrong(x, y).double().mean().item(),
-        }
+        accuracy, train_accuracy = (1 - wrong(*part).double().mean().item() for part in ((x_test, y_test), (x, y)))
+    return {"accuracy": accuracy, "train_accuracy": train_accuracy}
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="data")
     parser.add_argument("--out", default=None)
     parser.add_argument("--model", default="fast", help="fast, or a name from `gradlex list models`")
-    parser.add_argument("--width", type=float, default=0.25)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--width", type=float, default=0.375)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--methods", nargs="+", default=["sgd", "sgd-matched", "random", "lexicase"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
@@ -113,18 +114,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="one epoch on noise: shows that it works")
     options = parser.parse_args()
     if options.smoke:
-        options.width, options.epochs, options.seeds, options.jobs = 0.125, 1, [0, 1], 1
-    compared = gradlex.compare(
-        functools.partial(experiment, options=options),
-        methods=options.methods,
-        pairs=[pair for pair in PAIRS if set(pair) <= set(options.methods)],
-        seeds=options.seeds,
-        epochs=options.epochs,
-        out=options.out,
-        jobs=options.jobs,
-    )
-    print(compared)
-
-
-if __name__ == "__main__":
-    main()
+        options.width, options.epochs, options.seeds, options.jobs = 0.125, 1, [0], 1
+    plan = {"methods": options.methods, "seeds": options.seeds, "epochs": options.epochs, "out": options.out}
+    pairs = [pair for pair in PAIRS if set(pair) <= set(options.methods)]
+    print(gradlex.compare(functools.partial(experiment, options=options), pairs=pairs, jobs=options.jobs, **plan))
