@@ -106,7 +106,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="fast", help="fast, or a name from `gradlex list models`")
     parser.add_argument("--width", type=float, default=0.375)
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--methods", nargs="+", default=["sgd", "sgd-matched", "random", "lexicase"])
+    parser.add_argument("--methods", nargs="+", default=["sgd", "lexicase", "sgd-matched", "random"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--device", default="cpu")
