@@ -143,7 +143,7 @@ print(found.table().text())
 
 # %% [markdown]
 # Selection matters here: choosing by the mean of all cases beats choosing at random. Choosing by single cases doesn't, and batches of
-# cases lie between the two. The few cases used, and the exact chances, said so before the comparison did.
+# cases lie between the two. The few cases used and the exact chances already showed this.
 #
 # ## Is it worth it?
 #
@@ -162,7 +162,7 @@ print()
 print(found.table().text())
 
 # %% [markdown]
-# Annealing brings SGD further than selection did, at a small part of the cost. Against SGD on as many samples the population wins:
+# Annealing improves SGD more than selection did, at a fraction of the cost. Against SGD on as many samples the population wins:
 # training for long fits the wrong labels, and the line of winners makes only a quarter of the steps. So what you conclude depends on the
 # baseline. Show both, the cheap one and the one on as many samples, before you credit selection.
 #

@@ -96,8 +96,8 @@ WRONG = {
     "a test class": ({"y_test": np.full(9, 3)}, "test part has the class 3, which the training part doesn't have"),
     "text labels": ({"y_train": np.array(["a", "b"] * 15)}, r"y_train must hold numbers .* np\.unique"),
     "names": ({"class_names": np.array(["a"])}, "has 1 class_names, and labels up to 2"),
-    "shapes": ({"x_test": np.zeros((9, 8, 9, 3), np.uint8)}, "give both alike"),
-    "types": ({"x_test": np.zeros((9, 8, 8, 3))}, "give both alike"),
+    "shapes": ({"x_test": np.zeros((9, 8, 9, 3), np.uint8)}, "make them match"),
+    "types": ({"x_test": np.zeros((9, 8, 8, 3))}, "make them match"),
     "channels": ({"x_train": np.zeros((30, 8, 8, 5), np.uint8)}, "in either axis 1 or axis 3"),
     "either layout": ({"x_train": np.zeros((30, 3, 8, 3), np.uint8)}, "in either axis 1 or axis 3"),
     "axes": ({"x_train": np.zeros(30)}, "features .N, features., gray images"),
@@ -121,7 +121,7 @@ def test_an_archive_that_means_nothing_is_an_error(archive, what):
 @pytest.mark.parametrize("content", [b"", b"PK", pickle.dumps({"x_train": 1}), b"\x93NUMPY\x01\x00", b"x" * 1000])
 def test_a_file_that_is_no_archive_is_an_error_without_numpys_advice(tmp_path, content):
     (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(InputError, match=r"not a sound \.npz") as found:
+    with pytest.raises(InputError, match=r"not a valid \.npz") as found:
         parts(tmp_path / "bad.npz")
     assert "pickle" not in str(found.value)
 

@@ -42,7 +42,7 @@ def test_an_own_loop_is_compared_end_to_end(compared):
     assert frame.train_accuracy.between(0.2, 1).all()
     first, *_ = compared.verdict.splitlines()
     assert first.startswith("No gain shown: lexicase ")
-    assert "Two seeds cannot decide" in first or "no scatter" in first
+    assert "Two seeds cannot decide" in first or "no interval" in first
     assert " ".join(str(compared).split()).startswith(first)
     assert "SGD" in compared.table().text()
     assert [(each.first, each.second) for each in compared.decisions] == [("lexicase", "sgd")]
@@ -154,7 +154,7 @@ def test_methods_with_different_networks_are_caught(tmp_path):
 
 
 def test_methods_with_different_initial_weights_are_caught():
-    with pytest.raises(InputError, match="from that of sgd, seed 0: the initial weights are others"):
+    with pytest.raises(InputError, match="from that of sgd, seed 0: the initial weights differ"):
         compare(own_loops.other_weights, **HERE, seeds=[0])
 
 

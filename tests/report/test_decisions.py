@@ -87,8 +87,8 @@ def test_the_verdict_says_what_a_person_would_say():
     ("lexicase", "sgd", "seeds", "expected"),
     [
         ([0.62, 0.72, 0.63], [0.60, 0.699, 0.612], (), "Better: lexicase 65.7%, SGD 63.7%. The difference is +1.97"),
-        ([0.5], [0.4], (), "No gain shown: lexicase 50.0%, SGD 40.0%. One seed cannot decide; run three at least."),
-        ([0.5, 0.6], [0.4, 0.5], (), "All seeds differ by the same amount"),
+        ([0.5], [0.4], (), "No gain shown: lexicase 50.0%, SGD 40.0%. One seed cannot decide; run at least three."),
+        ([0.5, 0.6], [0.4, 0.5], (), "All seeds show the same difference"),
         ([0.5, 0.6], [0.4, 0.5], range(5), "Under way: lexicase 55.0%, SGD 45.0%. 2 of 5 seeds are finished"),
         ([], [0.4], (), "Lexicase minus SGD: no seed is finished yet."),
         ([0.5001, 0.6, 0.7], [0.5, 0.6001, 0.7001], (), "within ±0.30 points."),

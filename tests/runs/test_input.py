@@ -65,7 +65,7 @@ class Single(nn.Module):
         ({"model": 3}, "model must be an nn.Module or a name, got 3"),
         ({"model": "reznet20"}, "unknown model 'reznet20'. Did you mean 'resnet20'"),
         ({"test": (torch.zeros(4, 6), torch.tensor([0, 1, 2, 5]))}, "the test part has the class 2, which"),
-        ({"test": (torch.zeros(4, 5), torch.tensor([0, 1, 0, 1]))}, "give both alike"),
+        ({"test": (torch.zeros(4, 5), torch.tensor([0, 1, 0, 1]))}, "make them match"),
         (
             {"task": Custom(loss=lambda o, t: o.sum(dim=1), errors=lambda o, t: o[:, 0])},
             r"the loss of Custom must be one number, .* got torch.float32 of shape \(2,\)",

@@ -228,8 +228,8 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.2}, "another recipe: lr is 0.2, the run has 0.1"),
-        ({"epochs": 6}, "another recipe: epochs is 6, the run has 5"),
+        ({"lr": 0.2}, "a different recipe: lr is 0.2, the run has 0.1"),
+        ({"epochs": 6}, "a different recipe: epochs is 6, the run has 5"),
     ],
 )
 def test_other_settings_are_an_error(stopped: Path, change: dict[str, Any], message: str) -> None:

@@ -157,7 +157,7 @@ def test_a_text_can_name_a_class_or_a_factory(mycode: ModuleType) -> None:
         ("multi-label(criterion=focal)", "criterion must be a function, got 'focal'"),
         ("regression(criterion=l2)", r"criterion must be 'mse', 'l1', 'huber' or a function, got 'l2'"),
         ("regression(delta=0)", "delta must be a number above 0"),
-        ("regression(mean=1)", "mean and scale must be as many numbers"),
+        ("regression(mean=1)", "mean and scale must be equally long"),
         ("regression(mean=(1, 2), scale=(1, 0))", "scale above 0"),
         ("regression(mean=(), scale=())", "mean must be numbers, got"),
         ("given", "the task was an object, which isn't stored: give it again"),

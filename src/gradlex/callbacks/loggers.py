@@ -82,7 +82,7 @@ class TensorBoard(Logger):
         return written
 
     def write(self, generation: int, numbers: Mapping[str, float]) -> None:
-        """One scalar a number."""
+        """One scalar per number."""
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, generation)
         self._writer.flush()
@@ -113,7 +113,7 @@ class WandB(Logger):
         return int(self._run.step) - 1  # wandb's is the next one
 
     def write(self, generation: int, numbers: Mapping[str, float]) -> None:
-        """One step a generation."""
+        """One step per generation."""
         self._run.log(dict(numbers), step=generation)
 
     def on_end(self, run: LiveRun) -> None:

@@ -1,4 +1,4 @@
-"""Progress: one line a generation above a live bar in a terminal, the lines alone elsewhere."""
+"""Progress: one line per generation above a live bar in a terminal, the lines alone elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `gradlex`: one file a command, which parses and prints. torch is imported by those that need it.
+"""The command `gradlex`: one file per command, which parses and prints. torch is imported by those that need it.
 
 Exit codes: 0 done, 1 failed, 2 bad input, 130 and 143 interrupted.
 """

@@ -91,7 +91,7 @@ class Compare(Command):
         )
         print("\n".join(found.commands) if self.commands else found)
         if found.failures:
-            raise RunError(f"{counted(len(found.failures), 'run')} failed: run the command again to try them again.")
+            raise RunError(f"{counted(len(found.failures), 'run')} failed: run the command again to retry.")
 
     def _name(self, recipe: Recipe) -> str:
         what = self.experiment.rpartition(":")[2] if self.experiment else Path(recipe.dataset).stem

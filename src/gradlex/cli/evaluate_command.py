@@ -36,7 +36,7 @@ class Evaluate(Command):
     dataset: Annotated[str | None, tyro.conf.arg(metavar="NAME|PATH")] = None
     """Other data: a dataset, an .npz archive, a folder of images or a table (default: the run's test part)."""
     model: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
-    """For a run trained from Python: what makes its network."""
+    """For a run trained from Python: the function that makes its network."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """A file for target, prediction and error of each sample."""
     device: Annotated[str, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"

@@ -51,4 +51,4 @@ class Paper(Command):
         )
         print(found)
         if found.failures:
-            raise RunError(f"{counted(len(found.failures), 'run')} failed: run the command again to try them again.")
+            raise RunError(f"{counted(len(found.failures), 'run')} failed: run the command again to retry.")

@@ -26,7 +26,7 @@ class Predict(Command):
     """An image, a folder of images, an .npz archive with an array x, or, for a run on a table, a table with the same
     columns."""
     model: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
-    """For a run trained from Python: what makes its network."""
+    """For a run trained from Python: the function that makes its network."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="PREDICTIONS.csv")] = None
     """A file for the predictions (default: they are printed)."""
     device: Annotated[str, tyro.conf.arg(metavar="auto|cpu|cuda")] = "auto"

@@ -12,7 +12,7 @@ from gradlex.cli.flags import Command
 
 
 class Report(Command):
-    """Print what a run or an experiment reached; make its page."""
+    """Print the results of a run or comparison, and write its page."""
 
     examples: ClassVar[str] = """
         gradlex report runs/digits-lexicase-seed0
@@ -23,7 +23,7 @@ class Report(Command):
     folder: Annotated[Path, tyro.conf.Positional]
     """A run folder, or the folder of gradlex compare or gradlex paper."""
     page: bool = False
-    """Write the page, report.html in that folder: one file that needs no network."""
+    """Write the page, report.html in that folder: one file that works offline."""
     results: Path | None = None
     """Write one page in Markdown about all experiments of the folder, with its plots beside it."""
 

@@ -68,7 +68,7 @@ class Train(Command):
     compile: bool = False
     """Compile the model by torch.compile."""
     deterministic: bool = False
-    """Use deterministic algorithms only; on a GPU the same bits need it."""
+    """Use deterministic algorithms only; makes GPU runs repeatable."""
 
     def __call__(self) -> None:
         """Train, and print what the run reached."""

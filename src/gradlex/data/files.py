@@ -53,7 +53,7 @@ def load_archive(path: Path, task: str | None) -> tuple[ArraySamples, ArraySampl
         x = images_or_features(found.pop(f"x_{part}"), f"{shown}: x_{part}")
         y = checked_targets(targets[part].astype(np.int64) if labeled else targets[part], f"{shown}: y_{part}")
         if not 0 < len(x) == len(y):
-            raise InputError(f"{shown}: the {part} part has {len(x)} samples and {len(y)} targets: give as many.")
+            raise InputError(f"{shown}: the {part} part has {len(x)} samples and {len(y)} targets: make them match.")
         samples[part] = ArraySamples(x, y)
     return samples["train"], samples.get("test"), names
 
@@ -73,7 +73,7 @@ def read_archive(path: Path) -> dict[str, Array]:
         # NumPy's advice to allow pickles would run whatever the file says.
         why = "it holds Python objects" if "pickle" in str(error) else f"{printable(error):.200}"
         raise InputError(
-            f"{printable(path)} is not a sound .npz archive of numbers and text ({why}): write it with numpy.savez."
+            f"{printable(path)} is not a valid .npz archive of numbers and text ({why}): write it with numpy.savez."
         ) from error
 
 

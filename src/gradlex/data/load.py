@@ -127,7 +127,7 @@ def _samples(data: Any) -> Samples:
         )
     x, y = checked_inputs(data[0]), checked_targets(data[1])
     if not 0 < len(leaves(x)[0]) == len(y):
-        raise InputError(f"the data has {len(leaves(x)[0])} samples and {len(y)} targets: give as many.")
+        raise InputError(f"the data has {len(leaves(x)[0])} samples and {len(y)} targets: make them match.")
     return ArraySamples(x, y)
 
 

@@ -209,7 +209,7 @@ def _check_parts(train: Any, validation: Any, test: Any, labels: Tensor | None) 
     for name, part in (("validation", validation), ("test", test)):
         kinds = [] if part is None else [_kind(each) for each in (part, train)]
         if all(kinds) and len({*kinds}) > 1:
-            raise InputError(f"the {name} part has {kinds[0]}, the training part {kinds[1]}: give both alike.")
+            raise InputError(f"the {name} part has {kinds[0]}, the training part {kinds[1]}: make them match.")
     if labels is not None:
         classes = set(labels.tolist())
         if len(classes) < 2:
@@ -229,8 +229,8 @@ def cut(labels: Tensor | None, total: int, size: int, asked: str) -> tuple[Indic
     classes, counts = np.unique(found, return_counts=True)
     if not max(2, len(classes)) <= size < total:
         raise InputError(
-            f"{asked} leaves {size} of {total} samples for training: at least one for each class is needed, two in "
-            "all, and one less than there are."
+            f"{asked} leaves {size} of {total} samples for training: it needs at least two, one for "
+            "each class, and fewer than all."
         )
     order = np.random.default_rng(_PART_SEED).permutation(total)
     share = counts * size / total

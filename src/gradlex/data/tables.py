@@ -1,4 +1,4 @@
-"""Tables: CSV and parquet files and data frames, one row a sample.
+"""Tables: CSV and parquet files and data frames, one row per sample.
 
 Numbers are standardized by the training part, categories are one-hot, and both say where a value is missing. What was
 learned of the columns is an encoding of plain values, kept with the run, so that other rows are read the same way:

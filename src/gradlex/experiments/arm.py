@@ -232,9 +232,9 @@ def _check_same(found: Mapping[str, Any], seed: int, other: Mapping[str, Any]) -
     ]
     what, cure = "network", "choose another folder for the new one, or remove the old runs"
     if not differing and seed == other["seed"] and found["data"] != other["identity"]["data"]:
-        what, differing = "training data", ["its fingerprint is another"]
+        what, differing = "training data", ["its fingerprint differs"]
     elif not differing and seed == other["seed"] and found["initial_state"] != other["identity"]["initial_state"]:
-        what, differing = "network", ["the initial weights are others"]
+        what, differing = "network", ["the initial weights differ"]
         cure = "make it from the seed alone, and call method.population() before you load a checkpoint"
     if differing:
         raise InputError(

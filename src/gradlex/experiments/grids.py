@@ -74,7 +74,7 @@ def paper_grid(table: str, scale: str = "paper") -> Grid:
 
 
 def published(table: str) -> pd.DataFrame:
-    """The paper's numbers for a table: dataset, model, method, accuracy in per cent, standard deviation.
+    """The paper's numbers for a table: dataset, model, method, accuracy in percent, standard deviation.
 
     Examples:
         >>> from gradlex.experiments import published

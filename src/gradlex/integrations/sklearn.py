@@ -164,7 +164,7 @@ class LexicaseClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any) -> LexicaseClassifier:  # noqa: N803  # scikit-learn's name
-        """Train on (samples, features) and one label a sample, numbers or text."""
+        """Train on (samples, features) and one label per sample, numbers or text."""
         x, labels = self._validated(X, y=y)
         check_classification_targets(labels)
         self.classes_, numbers = np.unique(labels, return_inverse=True)

@@ -168,7 +168,7 @@ class Population:
         Args:
             num_samples: How many training samples there are.
             size: The number of candidates in this generation, if it differs: 1 is plain SGD.
-            parts: The samples of each candidate, if you deal them out: one array of indices a candidate.
+            parts: The samples of each candidate, if you deal them out: one array of indices per candidate.
 
         Examples:
             >>> import torch
@@ -385,7 +385,7 @@ class Population:
             if state["settings"].get(name) != given
         ]
         if differing:
-            raise InputError(f"this Population was made with other settings: {'; '.join(differing)}.")
+            raise InputError(f"this Population was made with different settings: {'; '.join(differing)}.")
         self._network.check()
         present = self._network.capture()["tensors"]
         saved = state["model"]["tensors"]
@@ -501,4 +501,4 @@ def _mismatches(
 def _differences(present: list[list[dict[str, Any]]], saved: list[list[dict[str, Any]]]) -> list[str]:
     """How a saved optimizer differs from the present one in its options' names."""
     here, there = ([[sorted(group) for group in groups] for groups in options] for options in (present, saved))
-    return [] if here == there else ["the optimizer is of another kind, or has other parameter groups"]
+    return [] if here == there else ["the optimizer's type or parameter groups differ"]

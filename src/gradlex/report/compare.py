@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a run, as `gradlex.results` returns them."""
+        """One row per run, as `gradlex.results` returns them."""
         return self.study.runs
 
     @property

@@ -111,7 +111,7 @@ def decide(
     the comparison is open. Nothing is decided while planned seeds are missing: it is under way.
 
     Args:
-        frame: One row a run, as `gradlex.results` returns it.
+        frame: One row per run, as `gradlex.results` returns it.
         pairs: Which method is compared with which, the primary comparison first; all count in Holm's adjustment
             (default: each method against SGD with as many samples).
         metric: What is compared, on the test part.
@@ -193,9 +193,9 @@ def _answer(
 
 def _what_is_missing(found: Difference, tests: int) -> str:
     if found.n == 1:
-        return "One seed cannot decide; run three at least."
+        return "One seed cannot decide; run at least three."
     if found.error is None:
-        return "All seeds differ by the same amount, so there is no scatter to judge by."
+        return "All seeds show the same difference, so there is no interval."
     needed = seeds_needed(found, tests) or 101
     many = f"about {needed}" if needed <= 100 else "more than 100"
     return f"{capital(number_of(found.n, 'seed'))} cannot decide; {many} would."

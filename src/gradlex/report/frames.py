@@ -1,4 +1,4 @@
-"""Run folders as pandas frames: one row a run, or one row a generation."""
+"""Run folders as pandas frames: one row per run, or one row per generation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Study:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row a run, as `results` gives them; no row before the first one has begun."""
+        """One row per run, as `results` gives them; no row before the first one has begun."""
         return _frame(self.path)
 
     @cached_property

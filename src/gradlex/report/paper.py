@@ -56,7 +56,7 @@ class Paper:
         return tuple(failure for each in self.comparisons.values() for failure in each.failures)
 
     def table(self) -> Table:
-        """Final test accuracy in per cent: our rows, then the paper's."""
+        """Final test accuracy in percent: our rows, then the paper's."""
         methods = next(iter(self.comparisons.values())).study.methods
         rows = []
         for setting, comparison in self.comparisons.items():

@@ -15,7 +15,7 @@ _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 @dataclass(frozen=True)
 class Unit:
-    """How the values of a metric are printed: per cent for fractions such as accuracies, else as they are."""
+    """How the values of a metric are printed: percent for fractions such as accuracies, else as they are."""
 
     percent: bool = False
 

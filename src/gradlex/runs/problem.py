@@ -233,7 +233,7 @@ def _check_same(recipe: Recipe, data: Mapping[str, Any], stored: Described) -> N
         f"{name} is {now[name]!r}, the run has {before.get(name)!r}" for name in now if now[name] != before.get(name)
     ]
     if differing:
-        raise InputError(f"the run was started with another recipe: {'; '.join(differing[:3])}.")
+        raise InputError(f"the run was started with a different recipe: {'; '.join(differing[:3])}.")
     for name in ("fingerprint", "samples", "groups"):
         if data[name] != stored.data.get(name):
             raise InputError(

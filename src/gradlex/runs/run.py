@@ -62,7 +62,7 @@ class Run:
         >>> run.metrics["test"]
         Traceback (most recent call last):
         gradlex.runs.run.MissingPartError: the run has no test data: train with test=(x, y) or test_fraction=0.1.
-        >>> run.frame()[["generation", "reason"]].shape  # a pandas frame, one row a generation
+        >>> run.frame()[["generation", "reason"]].shape  # a pandas frame, one row per generation
         (2, 2)
     """
 

@@ -145,7 +145,7 @@ def _state(folder: RunFolder, *, resume: bool) -> tuple[Described | None, bool, 
 
 
 def resume(path: Path | str, model: Any = None, data: Any = None, **options: Any) -> Run:
-    """Continue an interrupted run to the bits that it would have reached, or load a finished one.
+    """Continue an interrupted run bit for bit, or load a finished one.
 
     Args:
         path: The run folder.

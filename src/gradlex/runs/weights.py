@@ -44,7 +44,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(read_bytes(path, _LARGEST))
     except SafetensorError as error:
-        raise InputError(f"{path} is not a sound .safetensors file: {error}.") from error
+        raise InputError(f"{path} is not a valid .safetensors file: {error}.") from error
 
 
 def put_weights(model: nn.Module, found: Mapping[str, Tensor], path: Path) -> None:

@@ -141,7 +141,7 @@ def chances_of(strategy: Selection, table: ErrorTable) -> Chances:
             return Chances(values=counts / _DRAWS, standard_error=deviation, exact=False)
     if values is None:
         raise InputError(
-            f"'{strategy}' has no exact or closed form of its probabilities, as {exact_selections()} have: draw many "
+            f"'{strategy}' has no exact or closed form of its probabilities; {exact_selections()} have one: draw many "
             "with `select_parents` instead."
         )
     return Chances(values=values, standard_error=np.zeros(len(table)), exact=True)

@@ -1,4 +1,4 @@
-"""What a network learns: the loss, the error of each case, and the metrics. No other room knows what accuracy is."""
+"""What a network learns: the loss, the error of each case, and the metrics. No other package knows what accuracy is."""
 
 from gradlex.tasks.classification import Classification as Classification
 from gradlex.tasks.classification import ClassTable as ClassTable

@@ -63,7 +63,7 @@ class Regression(Task):
         check_fields(self)
         mean, scale = self.mean or (), self.scale or ()
         if len(mean) != len(scale) or min(scale, default=1) <= 0:
-            raise InputError(f"mean and scale must be as many numbers, and scale above 0, got {mean} and {scale}.")
+            raise InputError(f"mean and scale must be equally long, and scale above 0, got {mean} and {scale}.")
 
     def outputs(self, targets: Tensor) -> int:
         """One for each number of a sample."""
@@ -117,7 +117,7 @@ class Regression(Task):
         return (found - wanted).abs().mean(dim=1)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """The outputs in the units of the targets; one number a sample is (samples,)."""
+        """The outputs in the units of the targets; one number per sample is (samples,)."""
         mean, scale = self._numbers(outputs)
         values = outputs.reshape(len(outputs), -1).to(mean.dtype) * scale + mean
         return values[:, 0] if values.shape[1] == 1 else values
@@ -138,7 +138,7 @@ class Regression(Task):
         return {"r2": float(r2.mean()), "rmse": float(rmse), "mae": float(mae)}
 
     def _standardized(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs and standardized targets, both (samples, outputs): one number a sample must not broadcast."""
+        """Outputs and standardized targets, both (samples, outputs): one number per sample must not broadcast."""
         found = full(outputs).reshape(len(targets), -1)
         mean, scale = self._numbers(targets)
         wanted = (targets.reshape(found.shape).to(mean.dtype) - mean) / scale

@@ -29,7 +29,7 @@ class Measure:
     name: str
     higher_is_better: bool = True
     fraction: bool = False
-    """Whether it lies between 0 and 1 and is printed in per cent."""
+    """Whether it lies between 0 and 1 and is printed as a percentage."""
 
 
 class Task(ABC):
