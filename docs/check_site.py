@@ -1,7 +1,7 @@
 """Is every page of the built site what it should be? python docs/check_site.py SITE
 
-Fails if a page shows raw Markdown, if a page of the navigation has a different title than its link, or if the site has no
-favicon.
+Fails if a page shows raw Markdown or lacks a stylesheet, if a page of the navigation has a different title than its link,
+or if the site has no favicon.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ class Page(HTMLParser):
         """Sort the text."""
         tags = {tag for tag, _ in self._open}
         classes = " ".join(kind for _, kind in self._open)
-        if self.links and "md-nav__link" in classes and "md-ellipsis" in classes:
+        if (
+            self.links
+            and "md-ellipsis" in classes
+            and any(tag == "a" and "md-nav__link" in kind for tag, kind in self._open)
+        ):
             self.links[-1][1] += data
         elif "h1" in tags and "md-content" in classes and not re.search("headerlink|anchor-link", classes):
             self.title += data
@@ -71,8 +75,11 @@ def faults(path: Path) -> list[str]:
     found = [
         f"shows raw Markdown of {kind}: {m.group(0)!r}" for kind, shape in RAW.items() if (m := shape.search(text))
     ]
-    if 'rel="icon"' not in path.read_text("utf-8"):
+    markup = path.read_text("utf-8")
+    if 'rel="icon"' not in markup:
         found.append("has no favicon")
+    needed = re.findall(r'<link[^>]* href="([^":#]+\.css)"|<script[^>]* src="([^":#]+\.js)"', markup)
+    found += [f"lacks {name}" for name in map("".join, needed) if not (path.parent / name).is_file()]
     for link, words in page.links:
         target = path.parent / link.partition("#")[0] / "index.html"
         if link in ("", "./") or link.startswith(("#", "http")) or not target.is_file():
