@@ -198,6 +198,7 @@ def test_the_figure_of_a_generation_is_what_its_script_draws() -> None:
 
 def test_the_reference_shows_every_public_name_once() -> None:
     text = "".join(page.read_text("utf-8") for page in DOCS.glob("api/*.md"))
+    text = text.replace("gradlex.evolve.", "gradlex.")  # the function, not its module
     shown = re.findall(r"^::: (\S+)$|`(gradlex\.[a-z]+\.[A-Z]+)`", text, re.MULTILINE)
     assert sorted(map("".join, shown)) == sorted(f"{room}.{name}" for room, names in NAMES.items() for name in names)
 
