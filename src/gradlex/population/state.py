@@ -108,8 +108,9 @@ class Network:
         return {"tensors": tensors, "extra": snapshot["extra"]}
 
     def check(self, parent: Snapshot | None = None) -> None:
-        """Raise an error if the module's parameters are no longer those it was made with."""
-        self._layers = dict(self.module.named_modules())
+        """Raise an error if the parameters are other objects now; a new layer is found between generations."""
+        if parent is None:
+            self._layers = dict(self.module.named_modules())
         now = self._named("_parameters")
         replaced = [name for name, p in self._parameters.items() if now.get(name) is not p] + [
             name for name in now if name not in self._parameters
