@@ -115,6 +115,6 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.smoke:
         options.width, options.epochs, options.seeds, options.jobs = 0.125, 1, [0], 1
-    plan = {"methods": options.methods, "seeds": options.seeds, "epochs": options.epochs, "out": options.out}
-    pairs = [pair for pair in PAIRS if set(pair) <= set(options.methods)]
-    print(gradlex.compare(functools.partial(experiment, options=options), pairs=pairs, jobs=options.jobs, **plan))
+    plan = {name: getattr(options, name) for name in ("methods", "seeds", "epochs", "jobs", "out")}
+    pairs, backend = [p for p in PAIRS if {*p} <= {*options.methods}], "serial" if options.smoke else "processes"
+    print(gradlex.compare(functools.partial(experiment, options=options), pairs=pairs, backend=backend, **plan))

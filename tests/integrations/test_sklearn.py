@@ -149,19 +149,6 @@ def test_features_of_any_scale_are_learned_from(iris) -> None:
     assert classifier(epochs=20, batch_size=8).fit(moved, y).score(moved, y) > 0.9
 
 
-def test_the_small_default_network_trains_with_one_thread(iris) -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        threads = [
-            estimator.fit(*iris).run_.environment["threads"]
-            for estimator in (classifier(epochs=1), classifier(epochs=1, module=nn.Linear(4, 3)))
-        ]
-    finally:
-        torch.set_num_threads(before)
-    assert threads == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -173,7 +173,7 @@ class Threads(gradlex.Callback):
 def threads_of_a_run(**options: Any) -> int:
     noted = Threads()
     model = options.pop("model", None) or net()
-    gradlex.train(model, points(), callbacks=[noted], **options, **FIELDS)
+    gradlex.train(model, points(), callbacks=[noted], **{**FIELDS, "epochs": 1, **options})
     return noted.seen[0]
 
 
@@ -183,10 +183,8 @@ def test_threads_are_those_of_torch_unless_a_number_is_given() -> None:
     try:
         assert threads_of_a_run() == 1  # so small a network gains nothing from two
         assert threads_of_a_run(threads=2) == 2
-        assert (
-            threads_of_a_run(model=nn.Sequential(nn.Linear(6, 6_000), nn.Linear(6_000, 6_000), nn.Linear(6_000, 2)))
-            == 2
-        )
+        large = nn.Sequential(nn.Linear(6, 3_000), nn.Linear(3_000, 3_000), nn.Linear(3_000, 2))
+        assert threads_of_a_run(model=large, batch_size=40) == 2
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

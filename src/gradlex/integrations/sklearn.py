@@ -84,10 +84,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             network = self._network(x.shape[1], outputs)
         self.scaler_ = StandardScaler().fit(x) if self.module is None else None
         data = (self._inputs(x).float(), torch.tensor(y))
-        threads = 1 if self.module is None else "auto"  # so small a network gains nothing from two
-        self.run_: Run = train(
-            network, data, recipe, task=task, device=self.device, threads=threads, progress=bool(self.verbose)
-        )
+        self.run_: Run = train(network, data, recipe, task=task, device=self.device, progress=bool(self.verbose))
         self.run_.model.cpu()  # so that it can be unpickled where there is no such device
 
     def _recipe(self) -> Recipe:
