@@ -173,7 +173,7 @@ def test_a_recipe_is_changed_only_by_replacing_it() -> None:
 
 def test_a_recipe_shares_nothing_with_what_it_came_from_or_was_stored_as() -> None:
     stored = Recipe(epochs=4, optimizer="adam(betas=(0.9, 0.95))").to_dict()
-    recipe = Recipe.from_dict(stored)
+    recipe = Recipe(**stored)
     recipe.optimizer_options()["betas"] = None
     recipe.to_dict()["epochs"] = stored["epochs"] = 9
     assert recipe == Recipe(epochs=4, optimizer="adam(betas=(0.9, 0.95))")
@@ -204,7 +204,7 @@ def test_a_recipe_comes_back_from_json_as_it_was(recipe: Recipe) -> None:
     text = recipe if not isinstance(recipe.selection, EpsilonLexicase) else recipe.replace(
         selection="epsilon-lexicase(epsilon=0.1)"
     )  # fmt: skip
-    assert Recipe.from_dict(json.loads(json.dumps(recipe.to_dict()))) == text
+    assert Recipe(**json.loads(json.dumps(recipe.to_dict()))) == text
     assert pickle.loads(pickle.dumps(recipe)) == copy.deepcopy(recipe) == recipe
 
 
@@ -214,7 +214,7 @@ def test_objects_that_no_text_can_hold_are_stored_as_given() -> None:
     stored = recipe.to_dict()
     assert (stored["schedule"], stored["selection"]) == ("given", "given")
     with pytest.raises(InputError, match="the schedule was a function, which isn't stored: give it again"):
-        Recipe.from_dict(stored).lr_at(0)
+        Recipe(**stored).lr_at(0)
 
 
 @pytest.mark.parametrize("factor", [-0.1, NAN, INFINITE])

@@ -243,13 +243,8 @@ class Recipe(BaseModel):
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values for JSON; objects that no text can hold are "given"."""
+        """The fields as plain values for JSON, as `Recipe(**fields)` takes them; objects are "given"."""
         return {name: _stored(value) for name, value in self}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Recipe:
-        """The recipe that `to_dict` wrote."""
-        return cls(**stored)
 
     @property
     def _length(self) -> int:

@@ -200,6 +200,19 @@ def test_a_saved_population_continues_to_the_same_bits(momentum_state: str, sele
         assert torch.equal(weights(model), weights(again))
 
 
+def test_a_scheduler_may_be_made_before_or_after_a_state_is_loaded() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    population = Population(model, optimizer)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    generation(population, model, optimizer)
+    scheduler.step()
+    again = mlp()
+    optimizer = torch.optim.SGD(again.parameters(), lr=0.1)
+    Population(again, optimizer).load_state_dict(population.state_dict())
+    assert optimizer.param_groups[0]["lr"] == scheduler.get_last_lr()[0]
+
+
 def test_a_state_dict_is_not_changed_by_training_on() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -369,6 +382,16 @@ def test_the_training_modes_of_layers_stay() -> None:
 
 
 # Random numbers
+
+
+def test_restore_puts_the_training_modes_back() -> None:
+    model = mlp()
+    population = Population(model, size=2)
+    for _ in population.candidates(40):
+        model.eval()
+        break
+    population.restore()
+    assert all(layer.training for layer in model.modules())
 
 
 def test_the_callers_random_numbers_are_not_disturbed() -> None:

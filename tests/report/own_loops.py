@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -87,3 +88,13 @@ def makes_no_population(method, seed):
 def diverges(method, seed):
     experiment(method, seed)
     return float("nan")
+
+
+def own_parts(method, seed):
+    model = network()
+    population = method.population(model)
+    while population.generation < method.epochs:
+        for _ in population.candidates(parts=np.arange(TRAIN).reshape(method.size, -1)):
+            pass
+        population.select(lambda cases: model(X[cases]).argmax(dim=1) != Y[cases], TRAIN)
+    return accuracy(model)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -14,6 +16,8 @@ from torch import nn
 import gradlex
 from gradlex import InputError, compare
 from gradlex.experiments import METHODS, Method
+from gradlex.experiments.arm import read_metrics
+from gradlex.tasks import Measure, Regression
 
 sys.path.insert(0, str(Path(__file__).parent))  # for processes too: they import the loops
 import own_loops
@@ -282,3 +286,77 @@ def test_the_methods_decide_selection():
 
 def test_every_method_has_a_title():
     assert all(method.title and name == method.name for name, method in METHODS.items())
+
+
+HERE_TOO = {"seeds": [0], "epochs": 1, "backend": "serial", "progress": False}
+
+
+def test_the_trainer_compares_with_a_loss_and_an_augmentation_from_python(tmp_path):
+    data, called = (own_loops.X[:60], own_loops.Y[:60]), []
+
+    def augment(batch, rng):
+        called.append(len(batch))
+        return batch
+
+    options = {"task": nn.CrossEntropyLoss(label_smoothing=0.1), "augment": augment, "methods": ["sgd"]}
+    found = compare(nn.Linear(4, 2), data, test=data, **options, **HERE_TOO, out=tmp_path)
+    assert found.frame.finished.all()
+    assert called
+    assert read(tmp_path / "sgd" / "seed0" / "run.json")["recipe"]["task"] == "classification(label_smoothing=0.1)"
+
+
+def test_epsilon_lexicase_sees_losses_also_of_a_dataset(tmp_path):
+    data = torch.utils.data.TensorDataset(own_loops.X[:60], own_loops.Y[:60])
+    compare(nn.Linear(4, 2), data, test=data, methods=["epsilon-lexicase"], **HERE_TOO, out=tmp_path)
+    stored = read(tmp_path / "epsilon-lexicase" / "seed0" / "run.json")
+    assert stored["recipe"]["task"] == "classification(case_error=loss)"
+
+
+class Solved(Regression):
+    """A regression whose primary metric is a fraction of its own."""
+
+    measures = (Measure("close", fraction=True),)
+
+    def metrics(self, batches):
+        return {"close": float(torch.cat([(a[:, 0] - b).abs() < 0.5 for a, b in batches]).float().mean())}
+
+
+def test_a_metric_that_its_task_calls_a_fraction_is_printed_as_percent(tmp_path):
+    data = own_loops.X[:60], own_loops.X[:60, 0]
+    options = {"task": Solved(), "test": data, "methods": ["sgd", "random"], "lr": 0.01, **HERE_TOO}
+    found = compare(nn.Linear(4, 1), data, **options, out=tmp_path)
+    assert re.search(r"random \d+\.\d%, SGD \d+\.\d%", found.verdict)
+    assert "close, %" in found.table().text()
+
+
+def test_an_accuracy_in_percent_is_an_error():
+    with pytest.raises(InputError, match=r"returned test_accuracy = 93.5: return a fraction, such as 0.935"):
+        read_metrics({"test_accuracy": 93.5})
+
+
+def test_commands_cannot_hold_what_has_no_flag(tmp_path):
+    with pytest.raises(InputError, match="gradlex compare has no flag for evaluate_every"):
+        compare("mlp", "digits", evaluate_every=2, commands_only=True, out=tmp_path)
+
+
+def test_parts_of_ones_own_may_be_an_array(tmp_path):
+    found = compare(own_loops.own_parts, **{**HERE, "methods": ["lexicase"]}, seeds=[0], out=tmp_path)
+    assert found.frame.finished.all()
+    assert set(gradlex.report.history(tmp_path / "lexicase" / "seed0").samples) == {own_loops.TRAIN}
+
+
+def test_a_test_metric_that_is_not_a_number_is_no_result_and_no_plot(tmp_path):
+    data = own_loops.X[:60], own_loops.X[:60, 0]
+    options = {"task": Hopeless(), "test": data, "methods": ["sgd", "random"], "lr": 0.01, **HERE_TOO}
+    found = compare(nn.Linear(4, 1), data, **options, out=tmp_path)
+    assert "no seed has finished with a number" in found.verdict
+    assert "random" in found.write_page().read_text()
+
+
+class Hopeless(Regression):
+    """A regression with a metric that is never a number."""
+
+    measures = (Measure("hope"),)
+
+    def metrics(self, batches):
+        return {"hope": math.nan}

@@ -90,7 +90,7 @@ def test_the_verdict_says_what_a_person_would_say():
         ([0.5], [0.4], (), "No gain shown: lexicase 50.0%, SGD 40.0%. One seed cannot decide; run at least three."),
         ([0.5, 0.6], [0.4, 0.5], (), "All seeds show the same difference"),
         ([0.5, 0.6], [0.4, 0.5], range(5), "Under way: lexicase 55.0%, SGD 45.0%. 2 of 5 seeds are finished"),
-        ([], [0.4], (), "Lexicase minus SGD: no seed is finished yet."),
+        ([], [0.4], (), "Lexicase minus SGD: no seed has finished with a number yet."),
         ([0.5001, 0.6, 0.7], [0.5, 0.6001, 0.7001], (), "within ±0.30 points."),
     ],
 )

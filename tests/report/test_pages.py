@@ -210,6 +210,11 @@ def test_the_cases_that_eliminated_most_candidates_come_first(tmp_path, make_run
     assert "eliminated: 5 (5), 8 (3)." in summary(run).replace("\n", " ")
 
 
+def test_a_candidate_that_diverged_is_eliminated_by_no_case(tmp_path, make_run, make_generation):
+    line = make_generation(1, survivors=[[4, [1]]], deciding=[7], losses=[0.5, None, 0.4, 0.3])
+    assert "they eliminated: 7 (2)." in summary(make_run(tmp_path / "run", 0.9, lines=[line])).replace("\n", " ")
+
+
 def test_decisive_cases_are_pictures_where_the_data_is_found_again(tmp_path, make_run, make_generation):
     from PIL import Image
 

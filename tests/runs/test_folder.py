@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import gradlex
+from gradlex.callbacks import EarlyStopping
 from gradlex.tasks import Custom
 
 FIELDS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "population": 2, "precision": "float32"}
@@ -224,3 +225,38 @@ def test_a_run_on_a_file_is_resumed_from_another_folder(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path / "else")
     assert len(gradlex.resume("../run").history) == 2
     assert gradlex.load("../run").evaluate(str(tmp_path / "own.npz"))["accuracy"] > 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs", "targets"),
+    [
+        (nn.SmoothL1Loss(), 1, points()[0][:, 0]),
+        (nn.MultiMarginLoss(), 2, points()[1]),
+        (nn.BCEWithLogitsLoss(), 2, (points()[0][:, :2] > 0).float()),
+    ],
+    ids=["regression", "classification", "multi-label"],
+)
+def test_a_run_with_a_loss_from_python_is_loaded_and_found_finished(
+    loss: nn.Module, outputs: int, targets: Tensor, tmp_path: Path
+) -> None:
+    model, data = nn.Linear(6, outputs), (points()[0], targets)
+    options = {"task": loss, "out": tmp_path / "run", "lr": 0.01, "resume": True, **FIELDS}
+    run = gradlex.train(model, data, **options)
+    assert gradlex.train(model, data, **options).metrics == run.metrics
+    assert gradlex.load(tmp_path / "run", model, task=loss).evaluate(data) == run.metrics["train"]
+
+
+def test_the_test_part_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = points()
+    monkeypatch.chdir(tmp_path)
+    np.savez("own.npz", x_train=x.numpy(), y_train=y.numpy())
+    run = gradlex.train(data="own.npz", out="run", **FIELDS)
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert gradlex.load("../run").evaluate() == run.metrics["test"]
+
+
+def test_a_callback_that_finds_bad_input_leaves_the_folder_free(tmp_path: Path) -> None:
+    with pytest.raises(gradlex.InputError, match="looks at the validation part"):
+        gradlex.train(net(), points(), callbacks=[EarlyStopping(2)], out=tmp_path / "run", **FIELDS)
+    assert gradlex.train(net(), points(), out=tmp_path / "run", **FIELDS).history

@@ -62,3 +62,9 @@ def test_a_population_selects_by_groups():
 def test_each_column_needs_a_group(groups):
     with pytest.raises(InputError, match="groups must be a number or a name for each of the 6 columns"):
         group_means(GRADED, groups)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.bool])
+def test_errors_by_group_may_have_any_type(dtype):
+    means, _ = by_group(lambda samples: torch.ones(len(samples), dtype=dtype), [0, 0, 1])
+    assert means(np.array([0, 1])).tolist() == [1.0, 1.0]

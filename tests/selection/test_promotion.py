@@ -131,3 +131,14 @@ def test_a_function_can_be_averaged_but_has_no_expected_parent():
     assert chosen(promoting("average", own), TableErrors(table(0))).weights == dict.fromkeys(range(4), 0.25)
     with pytest.raises(InputError, match="got 'given'"):
         promoting("expected", own)
+
+
+def test_an_epsilon_for_each_case_has_an_expected_parent():
+    select = promoting("expected", EpsilonLexicase(epsilon=[0.1] * 20))
+    assert chosen(select, TableErrors(table(0))).reason == "expected"
+
+
+def test_the_selections_with_exact_chances_are_named_without_the_baseline():
+    with pytest.raises(InputError) as raised:
+        promoting("expected", make_selection("dalex"))
+    assert "sgd" not in str(raised.value)

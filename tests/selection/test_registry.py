@@ -178,7 +178,12 @@ def test_a_function_or_class_of_the_current_folder_is_a_strategy():
 
 @pytest.mark.parametrize(
     ("returned", "message"),
-    [(1, "returned 1: return a gradlex.selection.Choice"), (Choice(index=7, reason="x"), r"chose 7, which is none of")],
+    [
+        (1, "returned 1: return a gradlex.selection.Choice"),
+        (Choice(index=7, reason="x"), r"chose 7, which is none of"),
+        (Choice(index=0, reason="x", weights={0: 0.5, 7: 0.5}), r"candidates' weights must sum to 1"),
+        (Choice(index=0, reason="x", weights={0: 2.0, 1: 3.0}), r"candidates' weights must sum to 1"),
+    ],
 )
 def test_a_choice_that_is_none_is_an_error(returned, message):
     with pytest.raises(RunError, match=message):

@@ -6,8 +6,7 @@ import copy
 import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from torch.utils.data import DataLoader, Subset, default_collate
 from gradlex.data.augment import Augmentation
 from gradlex.data.inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric, printable
 from gradlex.errors import InputError, RunError
+from gradlex.seeding import kept_generators
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 Collate: TypeAlias = Callable[[list[Any]], Any]
@@ -175,14 +175,14 @@ class DatasetSamples(Samples):
         return not all(map(torch.equal, one, other))
 
     def _drawn(self, indices: Indices, rng: np.random.Generator) -> tuple[Any, Tensor]:
-        with _generators_restored():
+        with kept_generators(torch.device("cpu")):
             _seed_generators(rng.integers(0, 2**32, 3).tolist())
             return self._batch([self._training[place] for place in indices.tolist()], self._collate)
 
     def _alone(self, indices: Indices, again: int) -> tuple[Any, Tensor]:
         """Clean samples with random numbers that follow from each one's own number."""
         samples = []
-        with _generators_restored():
+        with kept_generators(torch.device("cpu")):
             for index in indices.tolist():
                 _seed_generators(np.random.SeedSequence((index, again)).generate_state(3).tolist())
                 samples.append(self._clean[index])
@@ -236,18 +236,6 @@ def _sent(tensor: Tensor, device: torch.device) -> Tensor:
     if tensor.device.type == "cpu" and device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-@contextmanager
-def _generators_restored() -> Iterator[None]:
-    """Put the generators of random, NumPy and torch's CPU back afterwards."""
-    python, numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
 
 
 def _seed_generators(seeds: list[int]) -> None:

@@ -159,6 +159,8 @@ def read_metrics(returned: Any) -> dict[str, dict[str, float]]:
             ) from error
         if not math.isfinite(number):
             raise RunError(f"the experiment returned {name} = {number}.")
+        if name.endswith("accuracy") and not 0 <= number <= 1:
+            raise InputError(f"the experiment returned {name} = {number:g}: return a fraction, such as 0.935.")
         part, _, own = name.partition("_")
         part, own = (part, own) if part in ("train", "validation", "test") and own else ("test", name)
         found.setdefault(part, {})[own] = number
@@ -183,8 +185,8 @@ class _Recorded(Population):
         """As in Population; without a size, it is the method's for this generation."""
         size = size or min(self.size, self.arm.size_at(self.generation))
         found = super().candidates(num_samples, size, parts=parts)
-        lengths = [len(part) for part in parts] if parts else [-(-(num_samples or 0) // size)]
-        samples = sum(lengths) if parts else num_samples
+        lengths = [-(-(num_samples or 0) // size)] if parts is None else [len(part) for part in parts]
+        samples = num_samples if parts is None else sum(lengths)
         self._line = {"generation": self.generation + 1, "samples": samples, "most_samples": max(lengths)}
         self._started = time.perf_counter()
         return found

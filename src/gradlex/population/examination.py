@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from gradlex.errors import InputError
-from gradlex.population.seeding import reseed
 from gradlex.population.split import Indices
 from gradlex.population.state import Network, Snapshot
 from gradlex.population.team import Floats, Team
+from gradlex.seeding import reseed
+from gradlex.selection.protocol import as_numbers
 
 ErrorFunction: TypeAlias = Callable[[Indices], Any]
 """From case numbers to the present model's error on each of these cases: a tensor, array or list of numbers."""
@@ -68,9 +68,7 @@ class Examination:
         self._network.install(self._network.shielded(self._snapshots[index]))
         # A network that draws random numbers even now draws the same ones for every candidate.
         reseed(int(cases[0]) if len(cases) else 0, self._network.device)
-        given = self._errors(cases)
-        found = given.detach().cpu().double().numpy() if isinstance(given, Tensor) else np.asarray(given)
-        row = np.asarray(found, dtype=np.float64)
+        row = as_numbers(self._errors(cases)).astype(np.float64)
         if row.shape != (len(cases),):
             raise InputError(
                 f"errors(cases) must return one number for each of the {len(cases)} cases, shape ({len(cases)},), got "

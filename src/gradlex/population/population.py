@@ -18,7 +18,6 @@ from gradlex._checks import Count, Natural, check
 from gradlex.errors import InputError, RunError
 from gradlex.population.attributes import AttributeWatch
 from gradlex.population.examination import ErrorFunction, Examination
-from gradlex.population.seeding import kept_generators, reseed, seeded
 from gradlex.population.split import Indices, split
 from gradlex.population.state import (
     Network,
@@ -26,14 +25,17 @@ from gradlex.population.state import (
     Snapshot,
     cloned,
     finite,
+    kept_modes,
     mean_places,
     move_to_mean,
 )
 from gradlex.population.team import Team, find_team
 from gradlex.randomness import stream, torch_seed
+from gradlex.seeding import kept_generators, reseed, seeded
 from gradlex.selection import Choice, Selection, make_selection, promoting
 
 _VERSION = 1
+_OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}
 _STORED = {"version", "generation", "settings", "model", "optimizer", "optimizer_options", "blank", "memory"}
 
 
@@ -202,11 +204,10 @@ class Population:
         return self._loop
 
     def _train(self, trained: _Trained, parts: Sequence[Indices]) -> Iterator[Candidate]:
-        modes = _modes(self.model)
-        with kept_generators(self._network.device):
+        with kept_modes(self.model) as put_modes_back, kept_generators(self._network.device):
             for index in self.team.mine(trained.size):
                 self._put((cloned(trained.parent), cloned(trained.begin)))
-                _set_modes(modes)
+                put_modes_back()
                 for parameter in self._network.module.parameters():
                     parameter.grad = None  # what one candidate has left over is not another's
                 candidate = Candidate(
@@ -223,7 +224,6 @@ class Population:
                 candidate.discarded |= not finite(snapshot, trained.parent)
                 trained.candidates[index], trained.snapshots[index] = candidate, snapshot
                 trained.optimizers[index] = state if trained.inherits else []
-        _set_modes(modes)
         trained.complete = True
 
     def select(self, errors: ErrorFunction, num_cases: int) -> Choice:
@@ -452,23 +452,9 @@ class Population:
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        modes = _modes(self.model)
-        try:
+        with kept_modes(self.model), kept_generators(self._network.device), torch.no_grad():
             self.model.eval()
-            with torch.no_grad(), kept_generators(self._network.device):
-                yield
-        finally:
-            _set_modes(modes)
-
-
-def _modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
-    return [(layer, layer.training) for layer in model.modules()]
-
-
-def _set_modes(modes: Collection[tuple[nn.Module, bool]]) -> None:
-    for layer, training in modes:
-        if layer.training != training:  # a module's attributes are slow to set
-            layer.training = training
+            yield
 
 
 def _on(device: torch.device, optimizer: list[Any]) -> list[Any]:
@@ -499,6 +485,6 @@ def _mismatches(
 
 
 def _differences(present: list[list[dict[str, Any]]], saved: list[list[dict[str, Any]]]) -> list[str]:
-    """How a saved optimizer differs from the present one in its options' names."""
-    here, there = ([[sorted(group) for group in groups] for groups in options] for options in (present, saved))
+    """How a saved optimizer differs from the present one in its groups and their options, but a scheduler's."""
+    here, there = ([[group.keys() - _OF_SCHEDULERS for group in own] for own in all_of] for all_of in (present, saved))
     return [] if here == there else ["the optimizer's type or parameter groups differ"]

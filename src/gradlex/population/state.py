@@ -7,6 +7,8 @@ holds them stays valid; only the storage behind them changes.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
@@ -28,6 +30,22 @@ def unwrapped(model: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             return model
         model = inner
+
+
+@contextmanager
+def kept_modes(model: nn.Module) -> Iterator[Callable[[], None]]:
+    """Put each layer back into its training or evaluation mode afterwards; what it yields does so at once."""
+    modes = [(layer, layer.training) for layer in model.modules()]
+
+    def put_back() -> None:
+        for layer, training in modes:
+            if layer.training != training:  # a module's attributes are slow to set
+                layer.training = training
+
+    try:
+        yield put_back
+    finally:
+        put_back()
 
 
 def cloned(state: Any) -> Any:

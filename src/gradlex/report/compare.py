@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import shutil
 import tempfile
 import textwrap
@@ -36,7 +35,7 @@ from gradlex.experiments import (
     run_own,
     train_arm,
 )
-from gradlex.recipe import GIVEN, Recipe
+from gradlex.recipe import Recipe
 from gradlex.report.decisions import Decision, decisions
 from gradlex.report.frames import Study, studies
 from gradlex.report.tables import WIDTH, Table, results_table, tables
@@ -171,20 +170,23 @@ def compare(
     chosen = [find_method(method) for method in _listed("methods", methods)]
     seeds = [check("seeds", Natural, seed) for seed in _listed("seeds", seeds)]
     names = [method.name for method in chosen]
-    fields = {name: options.pop(name) for name in [*options] if name in Recipe.model_fields}
-    base = (recipe or Recipe()).replace(**fields)
     own = callable(experiment) and not isinstance(experiment, nn.Module)
     if own:
-        if data is not None or base != Recipe() or options or epochs is None:
+        if data is not None or (recipe or Recipe()) != Recipe() or options or epochs is None:
             raise InputError(
                 "an experiment of your own needs epochs, the number that plain SGD trains for, and takes no data, "
                 "recipe or options of the trainer."
             )
-        metric, higher_is_better = metric or "accuracy", higher_is_better is None or higher_is_better
+        base, metric, higher_is_better = Recipe(), metric or "accuracy", higher_is_better is None or higher_is_better
     else:
-        experiment, data, base = _sorted(experiment, data, base)
         from gradlex.data import DATASETS, OWN
+        from gradlex.runs.problem import Given
 
+        objects = {name: options.pop(name, None) for name in ("augment", "task")}
+        fields = {name: options.pop(name) for name in [*options] if name in Recipe.model_fields}
+        given = Given.of(experiment, data, recipe, fields, **objects)
+        base, experiment, data = given.recipe, given.model, given.data
+        options |= {name: getattr(given, name) for name in objects}
         usual = base.epochs or DATASETS.get(base.dataset, OWN).epochs
         epochs = usual if epochs is None else epochs
     epochs = check("epochs", Count, epochs)
@@ -211,8 +213,10 @@ def compare(
     arms = make_arms(chosen, seeds, epochs=epochs, population=size, folder=folder)
     missing = [arm for arm in arms if not (arm.folder / "result.json").exists()]
     if commands_only:
-        texts = {name: value for name, value in options.items() if isinstance(value, str)}
-        flags = {"experiment": name_of(experiment)} if own else {**shared, **texts}
+        others = [name for name, value in options.items() if value is not None and name != "device"]
+        if others:
+            raise InputError(f"gradlex compare has no flag for {', '.join(others)}: leave it out to get commands.")
+        flags = {"experiment": name_of(experiment)} if own else {**shared, "device": options.get("device")}
         listed = commands(missing, {**flags, "epochs": epochs, "population": size}, folder)
         return Comparison(study=studies(folder)[0], commands=tuple(listed))
     function: Callable[[Arm], Any] = (
@@ -226,8 +230,9 @@ def compare(
             failures.append(finished)
         elif higher_is_better is None:  # the task knows, and which metric is its primary one
             metric = metric or next(iter(finished.value))
-            higher_is_better = finished.value.get(metric, True)
-            declare(folder, {**plan, "metric": metric, "higher_is_better": higher_is_better})
+            higher_is_better, fraction = finished.value.get(metric, (True, None))
+            told = {"metric": metric, "higher_is_better": higher_is_better, "fraction": fraction}
+            declare(folder, {**plan, **told})
         if progress:
             failed = f" failed: {finished.reason}" if finished.reason else ""
             Console(stderr=True).print(f"{number} of {len(arms)} runs: {finished.name}{failed}", highlight=False)
@@ -235,17 +240,6 @@ def compare(
     if out is None:
         weakref.finalize(study, shutil.rmtree, folder, ignore_errors=True)
     return Comparison(study=study, failures=tuple(failures))
-
-
-def _sorted(model: Any, data: Any, recipe: Recipe) -> tuple[Any, Any, Recipe]:
-    """The model and the data if they are objects; names go into the recipe, which says "given" for objects."""
-    objects = []
-    for name, given in (("model", model), ("dataset", data)):
-        text = isinstance(given, str | os.PathLike)
-        if given is not None:
-            recipe = recipe.replace(**{name: os.fspath(given) if text else GIVEN})
-        objects.append(None if text else given)
-    return objects[0], objects[1], recipe
 
 
 def _listed(name: str, given: Any) -> list[Any]:

@@ -79,7 +79,7 @@ class Decision:
     def sentence(self) -> str:
         """What a person would say: both values, and what follows or what is missing."""
         if self.difference is None or self.means is None:
-            return f"{capital(self.title)}: no seed is finished yet."
+            return f"{capital(self.title)}: no seed has finished with a number yet."
         ours, theirs = (self.unit.value(mean, 1) for mean in self.means)
         first, second = title_of(self.first), title_of(self.second)
         return f"{_HEADLINES[self.answer]}: {first} {ours}, {second} {theirs}. {self._because(self.difference)}"
@@ -102,6 +102,7 @@ def decide(
     *,
     metric: str = "accuracy",
     higher_is_better: bool = True,
+    fraction: bool | None = None,
     seeds: Sequence[int] = (),
 ) -> list[Decision]:
     """Decide comparisons of methods that were declared together.
@@ -116,6 +117,7 @@ def decide(
             (default: each method against SGD with as many samples).
         metric: What is compared, on the test part.
         higher_is_better: Whether a higher value is a better one.
+        fraction: Whether the metric is a fraction, printed as a percentage (default: by its name).
         seeds: The planned seeds (default: all that the frame has).
 
     Examples:
@@ -134,6 +136,7 @@ def decide(
         found = paired(ours, theirs)
         differences.append(found)
         means.append(None if found is None else (_mean(ours, found), _mean(theirs, found)))
+    unit = unit_of(metric, fraction)
     adjusted = holm([None if each is None else each.p for each in differences])
     return [
         Decision(
@@ -144,8 +147,8 @@ def decide(
             adjusted=p,
             tests=len(pairs),
             planned=planned,
-            answer=_answer(difference, p, planned, higher_is_better, unit_of(metric)),
-            unit=unit_of(metric),
+            answer=_answer(difference, p, planned, higher_is_better, unit),
+            unit=unit,
         )
         for (first, second), difference, both, p in zip(pairs, differences, means, adjusted, strict=True)
     ]
@@ -158,6 +161,7 @@ def decisions(study: Study) -> list[Decision]:
         study.pairs or usual_pairs(study.methods),
         metric=study.metric,
         higher_is_better=study.higher_is_better,
+        fraction=study.fraction,
         seeds=study.seeds,
     )
 

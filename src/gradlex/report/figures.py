@@ -92,7 +92,7 @@ def drawings(study: Study, found: Sequence[Decision]) -> dict[str, str]:
     """The figures of an experiment that its records allow: comparisons, curves, selection."""
     drawn = {"comparisons": forest([("Differences", found)])} if found else {}
     records = [record for by_seed in study.histories.values() for record in by_seed.values()]
-    if any(f"test_{study.metric}" in record for record in records):
+    if any(record.get(f"test_{study.metric}", pd.Series(dtype=float)).notna().any() for record in records):
         drawn["curves"] = curves(study)
     if any((record.cases_used > 0).any() for record in records):
         drawn["selection"] = selection(study.histories)
@@ -147,7 +147,7 @@ def _draw_comparison(ax: Axes, row: int, decision: Decision) -> None:
 def curves(study: Study) -> Figure:
     """The test metric against samples trained: the mean of the seeds, in a band from the lowest to the highest."""
     figure = Figure(figsize=(_WIDTH, 3.9))
-    ax, unit, column = figure.subplots(), unit_of(study.metric), f"test_{study.metric}"
+    ax, unit, column = figure.subplots(), unit_of(study.metric, study.fraction), f"test_{study.metric}"
     samples_of, late = study.runs.groupby("method").samples_trained.max(), list[float]()
     for method, by_seed in study.histories.items():
         records = pd.concat(by_seed.values()).reindex(columns=["generation", column])

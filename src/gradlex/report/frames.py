@@ -39,6 +39,8 @@ class Study:
         seeds: The planned seeds.
         pairs: The declared comparisons, the primary one first.
         metric: What is compared, on the test part.
+        higher_is_better: Whether a higher value is a better one.
+        fraction: Whether it is printed as a percentage (None: by its name).
         setting: The setting in plain words.
         order: Its place among others; studies without one come last.
         questions: The comparisons for the page of results.
@@ -53,6 +55,7 @@ class Study:
     pairs: tuple[tuple[str, str], ...]
     metric: str = "accuracy"
     higher_is_better: bool = True
+    fraction: bool | None = None
     setting: str = ""
     order: float = math.inf
     questions: tuple[Question, ...] = ()

@@ -24,7 +24,6 @@ from gradlex.report.words import title_of, unit_of
 
 _GALLERY = 12
 _SIDE = 96
-_OF_DATA = ("dataset", "target", "train_size", "test_fraction", "validation_fraction", "image_size", "task", "seed")
 
 
 def write_run_page(run: Path | str, page: Path | str | None = None) -> Path:
@@ -72,7 +71,7 @@ def write_experiment_page(folder: Path | str, page: Path | str | None = None) ->
     if not (Path(folder) / EXPERIMENT).exists():
         raise InputError(f"{folder} is not an experiment: it has no {EXPERIMENT}.")
     study = studies(folder)[0]
-    found, unit = decisions(study), unit_of(study.metric)
+    found, unit = decisions(study), unit_of(study.metric, study.fraction)
     folded: list[tuple[str, Table | str]] = [(table.title, table) for table in tables(study, found)]
     drawn = figures.drawings(study, found)
     names = {"curves": "Learning curves", "selection": "How selection went, over training"}
@@ -122,16 +121,16 @@ def _galleries(facts: RunFacts) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def _pictures(facts: RunFacts, cases: list[int]) -> dict[int, dict[str, str]]:
     """The class and, for images, the picture of training samples; nothing if the run's data isn't found again."""
-    from gradlex.data import prepare  # imports torch
+    from gradlex.runs.problem import stored_parts  # imports torch
 
     given = facts.stored.recipe
     if given.get("dataset") in (None, GIVEN):
         return {}
     try:
-        parts = prepare(None, Recipe(**{name: given[name] for name in _OF_DATA if name in given}))
+        parts = stored_parts(Recipe(**given), facts.stored.data, facts.stored.environment)
     except (InputError, RunError, OSError):
         return {}
-    if parts.fingerprint != facts.stored.data.get("fingerprint") or max(cases) >= len(parts.train):
+    if max(cases) >= len(parts.train):
         return {}
     inputs, targets = parts.train.clean(np.asarray(cases))
     names, found = parts.class_names, {}

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from gradlex.data import prepare
 from gradlex.experiments import (
     DIVERSITY,
     Backend,
@@ -29,6 +28,7 @@ from gradlex.report.statistics import paired
 from gradlex.report.tables import Table
 from gradlex.report.words import NONE, title_of
 from gradlex.runs import load
+from gradlex.runs.problem import stored_parts
 
 IMAGES = 100  # the paper's number
 
@@ -185,7 +185,7 @@ def _record_features(study: Study) -> None:
     for run in study.runs[study.runs.finished].itertuples():
         if not load_features(run.path):
             trained = load(run.path)
-            test = prepare(None, trained.recipe).test
+            test = stored_parts(trained.recipe, trained.data, trained.environment).test
             assert test is not None
             images, _ = test.clean(np.arange(min(IMAGES, len(test))))
             save_features(run.path, features(trained.model, images))

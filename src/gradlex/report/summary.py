@@ -95,7 +95,8 @@ class RunFacts:
         for record in self.history.to_dict("records"):
             if (record["generation"] > middle) not in halves:
                 continue
-            left, deciding, trail = len(record["losses"]), record["deciding"] or [], record["survivors"] or []
+            deciding, trail = record["deciding"] or [], record["survivors"] or []
+            left = sum(loss is not None for loss in record["losses"])  # one that diverged is not in the pool
             for case, (_, survivors) in zip(deciding, trail, strict=False):
                 eliminated[case] += left - len(survivors)
                 left = len(survivors)

@@ -62,7 +62,7 @@ def tables(study: Study, found: Sequence[Decision]) -> list[Table]:
 
 def results_table(study: Study) -> Table:
     """What each method reaches, and what it costs."""
-    unit, runs = unit_of(study.metric), study.runs
+    unit, runs = unit_of(study.metric, study.fraction), study.runs
     rows = []
     for method in study.methods:
         mine = runs[(runs.method == method) & runs.finished]

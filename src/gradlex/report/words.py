@@ -46,9 +46,9 @@ class Unit:
         return f"{self.bare(number, '+')}{' points' if self.percent else ''}"
 
 
-def unit_of(metric: str) -> Unit:
-    """The unit of a metric, by its name."""
-    return Unit(metric in _FRACTIONS or metric.endswith("accuracy"))
+def unit_of(metric: str, fraction: bool | None = None) -> Unit:
+    """The unit of a metric: whether it is a fraction, as its task says, or by its name."""
+    return Unit(metric in _FRACTIONS or metric.endswith("accuracy") if fraction is None else fraction)
 
 
 def title_of(method: str) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gradlex.data import Samples, call
 from gradlex.population import seeded
+from gradlex.population.state import kept_modes
 from gradlex.randomness import torch_seed
 from gradlex.selection import Indices
 from gradlex.tasks import ClassTable, Measure, Task
@@ -91,14 +92,9 @@ def outputs_of(model: nn.Module, samples: Samples, seed: int) -> Iterator[tuple[
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients and autocast inside, and the layers' own modes afterwards."""
-    modes = [(layer, layer.training) for layer in model.modules()]
-    try:
+    with kept_modes(model), torch.no_grad(), torch.autocast(device_of(model).type, enabled=False):
         model.eval()
-        with torch.no_grad(), torch.autocast(device_of(model).type, enabled=False):
-            yield
-    finally:
-        for layer, training in modes:
-            layer.training = training
+        yield
 
 
 def evaluated_batches(samples: Samples, indices: Indices) -> Iterator[tuple[Any, Any]]:

@@ -97,7 +97,7 @@ def make_problem(
 
     A run that continues is `stored` and must be the same; it is `fresh` if it needs initial weights nevertheless.
     """
-    asked = given.recipe if stored is None else _located(given.recipe, stored)
+    asked = given.recipe if stored is None else _located(given.recipe, stored.environment)
     parts = prepare(
         given.data,
         asked,
@@ -109,8 +109,7 @@ def make_problem(
     )
     # A run that continues may have its data in another place, where it must be the same.
     recipe = parts.recipe.replace(dataset=(given.recipe if stored is None else Recipe(**stored.recipe)).dataset)
-    train = parts.train
-    few = train.clean(np.arange(min(16, len(train))))[1] if parts.targets is None else parts.targets
+    few = some_targets(parts)
     task = make_task(recipe.task if given.task is None else given.task, few)
     if recipe.task is None or given.task is not None:
         recipe = recipe.replace(task=str(task))
@@ -123,7 +122,12 @@ def make_problem(
         lay_channels_last(model)
     else:
         parts = _each(parts, lambda samples: samples.replace(channels_last=False))
-    known = {"channels_last": found.channels_last, "task": found.task.learned, "groups": _digest(given.groups)}
+    known = {
+        "channels_last": found.channels_last,
+        "task_name": getattr(found.task, "_name", None),
+        "task": found.task.learned,
+        "groups": _digest(given.groups),
+    }
     data = {**parts.description(), **known}
     recipe = _resolved(recipe.replace(model=name), parts, found.task)
     strategy = make_selection(recipe.selection)  # type: ignore[arg-type]  # with_method has named one
@@ -144,6 +148,20 @@ def make_problem(
         device=device,
         outputs=found.outputs,
     )
+
+
+def some_targets(parts: Parts) -> Any:
+    """All targets that are known, or of a Dataset a few."""
+    few = np.arange(min(16, len(parts.train)))
+    return parts.train.clean(few)[1] if parts.targets is None else parts.targets
+
+
+def stored_parts(recipe: Recipe, data: Mapping[str, Any], environment: Mapping[str, Any]) -> Parts:
+    """The samples of a stored run; InputError if they have changed."""
+    parts = prepare(None, _located(recipe, environment))
+    if parts.fingerprint != data.get("fingerprint"):
+        raise InputError(f"{recipe.dataset} has changed since the run was trained on it.")
+    return parts
 
 
 def _each(parts: Parts, change: Callable[[Samples], Samples]) -> Parts:
@@ -218,9 +236,9 @@ def _digest(groups: Any) -> str | None:
     return None if groups is None else hashlib.sha256(repr(np.asarray(groups).tolist()).encode()).hexdigest()
 
 
-def _located(recipe: Recipe, stored: Described) -> Recipe:
+def _located(recipe: Recipe, environment: Mapping[str, Any]) -> Recipe:
     """The recipe with its dataset as it is found from here: a path counts from where the run was started."""
-    folder = stored.environment.get("folder")
+    folder = environment.get("folder")
     path = None if folder is None else Path(folder) / recipe.dataset
     here = Path(recipe.dataset).expanduser().exists()
     return recipe if here or path is None or not path.exists() else recipe.replace(dataset=str(path))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gradlex._objects import load_object
 from gradlex.callbacks import Record
 from gradlex.callbacks.progress import measured
-from gradlex.data import Normalization, Samples, call, checked_inputs, normalized, prepare, read_samples
+from gradlex.data import Normalization, Samples, call, checked_inputs, normalized, read_samples
 from gradlex.data.inputs import leaves, map_inputs
 from gradlex.errors import InputError
 from gradlex.models import build
@@ -22,7 +22,7 @@ from gradlex.runs.devices import find_device
 from gradlex.runs.evaluate import BATCH, Evaluation, device_of, evaluating, examine
 from gradlex.runs.folder import RECORDS, RUN, WEIGHTS, RunFolder
 from gradlex.runs.probe import lay_channels_last
-from gradlex.runs.problem import build_network
+from gradlex.runs.problem import build_network, stored_parts
 from gradlex.runs.surroundings import surroundings
 from gradlex.runs.weights import put_weights, read_weights
 from gradlex.tasks import Task, make_task
@@ -158,12 +158,10 @@ class Run:
             return self._test
         if self.recipe.dataset == GIVEN:
             raise InputError("the run's data was passed in from Python, which isn't stored: give evaluate() data.")
-        parts = prepare(None, self.recipe)
-        if parts.test is None or parts.fingerprint != self.data.get("fingerprint"):
-            raise InputError(
-                f"{self.recipe.dataset} has no test part, or has changed since the run was trained on it: name data."
-            )
-        return parts.test
+        test = stored_parts(self.recipe, self.data, self.environment).test
+        if test is None:
+            raise InputError(f"{self.recipe.dataset} has no test part: name data.")
+        return test
 
 
 def load(
@@ -190,7 +188,7 @@ def load(
     """
     folder = RunFolder(path)
     described, result = folder.description(), folder.result()
-    recipe, data = Recipe.from_dict(described.recipe), described.data
+    recipe, data = Recipe(**described.recipe), described.data
     model = load_object(model, "model")() if isinstance(model, str) else model
     if recipe.model == GIVEN and model is None:
         raise InputError(
@@ -208,7 +206,8 @@ def load(
         network = normalized(network, None if scales is None else Normalization(**scales))
         if data["channels_last"]:
             lay_channels_last(network)
-        found = make_task(task if task is not None else recipe.task, learned=data["task"])
+        given = task if recipe.task == GIVEN else recipe.task
+        found = make_task(given, learned=data["task"], name=data["task_name"])
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder.path / RUN} is damaged: {error!r}. Restore the file.") from error
     put_weights(network, read_weights(folder.path / WEIGHTS), folder.path / WEIGHTS)

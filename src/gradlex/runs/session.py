@@ -20,7 +20,7 @@ from gradlex.population.state import Snapshot
 from gradlex.recipe import GIVEN
 from gradlex.runs.checkpoint import Checkpoint
 from gradlex.runs.devices import environment
-from gradlex.runs.folder import CHECKPOINT, Described, Result, RunFolder, line_of, parse_records
+from gradlex.runs.folder import CHECKPOINT, RUN, Described, Result, RunFolder, line_of, parse_records
 from gradlex.runs.interrupts import Interrupts
 from gradlex.runs.problem import Problem
 from gradlex.runs.run import Run
@@ -232,7 +232,12 @@ class Session:
     def _watched(self) -> Iterator[None]:
         """Call the callbacks at the start, and at the end whatever it is, each even if another fails."""
         with ExitStack() as ends:
-            for callback in self._callbacks:
-                callback.on_start(self)
-                ends.callback(callback.on_end, self)
+            try:
+                for callback in self._callbacks:
+                    callback.on_start(self)
+                    ends.callback(callback.on_end, self)
+            except InputError:
+                if self._folder is not None and not self.history:
+                    (self._folder.path / RUN).unlink()  # nothing was trained, so the folder is free again
+                raise
             yield

@@ -109,7 +109,7 @@ def train(
         if threads == "auto" and not gains_from_threads(problem.model, problem.parts.sample_shape, batch):
             torch.set_num_threads(1)
         if folder is not None and finished:
-            return load(folder.path, given.model, task=given.task, device=found)
+            return load(folder.path, given.model, task=problem.task, device=found)
         interrupts = stack.enter_context(Interrupts(handle=folder is not None))
         epochs, patience = problem.recipe.epochs or 0, problem.recipe.patience
         session = Session(
@@ -158,7 +158,7 @@ def resume(path: Path | str, model: Any = None, data: Any = None, **options: Any
         >>> run = gradlex.resume("runs/mine")  # doctest: +SKIP
     """
     described = RunFolder(path).description()
-    stored = Recipe.from_dict(described.recipe)
+    stored = Recipe(**described.recipe)
     for name, field, value in (("model", "model", model), ("data", "dataset", data)):
         if getattr(stored, field) == GIVEN and value is None:
             raise InputError(

@@ -129,6 +129,11 @@ class EpsilonLexicase(Strategy):
 
         return filter_probabilities(near, values, marks=within)
 
+    @property
+    def has_exact_chances(self) -> bool:
+        """Unless epsilon is the pool's own."""
+        return self.epsilon is not None or self.mode != "dynamic"
+
     def _within(self, table: ErrorTable) -> Floats | None:
         """The epsilon of each case of a table; None where it is the pool's own deviation."""
         given = self._given(table.shape[1])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradlex.errors import InputError
-from gradlex.selection.protocol import Floats, Indices, as_array, worst_for_nan
+from gradlex.selection.protocol import Floats, Indices, as_array, as_numbers, worst_for_nan
 
 
 def group_means(errors: npt.ArrayLike, groups: npt.ArrayLike) -> Floats:
@@ -48,8 +48,7 @@ def by_group(errors: Callable[[Indices], Any], groups: npt.ArrayLike) -> tuple[C
 
     def means(cases: Indices) -> Floats:
         own = [members[case] for case in cases.tolist()]
-        found = errors(np.concatenate(own))
-        found = found.detach().cpu().numpy() if hasattr(found, "detach") else np.asarray(found)
+        found = as_numbers(errors(np.concatenate(own)))
         return np.array([part.mean(dtype=np.float64) for part in np.split(found, np.cumsum([*map(len, own)])[:-1])])
 
     return means, len(members)

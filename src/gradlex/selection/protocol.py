@@ -138,13 +138,18 @@ class Trail:
         )
 
 
+def as_numbers(given: Any) -> npt.NDArray[Any]:
+    """Lists, arrays and tensors on any device, with gradients or in half precision, as a NumPy array."""
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+        given = given.float() if given.is_floating_point() and given.dtype.itemsize < 4 else given
+    return np.asarray(given)
+
+
 def as_array(table: Any) -> npt.NDArray[Any]:
     """A table as a NumPy array of numbers, (candidates, columns) with at least one of each; not copied if it is one."""
-    if type(table).__module__.partition(".")[0] == "torch":  # on any device, with gradients or half precision
-        table = table.detach().cpu()
-        table = table.float() if table.is_floating_point() and table.dtype.itemsize < 4 else table
     try:
-        array = np.asarray(table)
+        array = as_numbers(table)
     except (TypeError, ValueError, RuntimeError) as error:  # rows of several lengths
         raise InputError(f"an error table must become a NumPy array, and this doesn't: {error}") from error
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":

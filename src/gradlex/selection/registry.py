@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -89,6 +90,9 @@ class OwnSelection:
                 f"selection {self.text!r} chose {choice.index!r}, which is none of the candidates "
                 f"{errors.candidates.tolist()}: choose one of errors.candidates."
             )
+        shares = choice.shares
+        if not shares.keys() <= {*errors.candidates} or not math.isclose(sum(shares.values()), 1, rel_tol=1e-6):
+            raise RunError(f"selection {self.text!r} gave the weights {shares}: candidates' weights must sum to 1.")
         return replace(choice, index=int(choice.index))
 
 

@@ -149,7 +149,9 @@ def chances_of(strategy: Selection, table: ErrorTable) -> Chances:
 
 def exact_selections() -> str:
     """The selections with exact chances, for a message."""
-    known = ", ".join(name for name, strategy in SELECTIONS.items() if strategy().has_exact_chances)
+    known = ", ".join(
+        name for name, strategy in SELECTIONS.items() if strategy().has_exact_chances and strategy is not Sgd
+    )
     return f"{known} (epsilon-lexicase unless its epsilon is the pool's own)"
 
 

@@ -26,7 +26,11 @@ _CRITERIA: Mapping[type, Any] = {nn.MSELoss: "mse", nn.L1Loss: "l1", nn.HuberLos
 
 
 def make_task(
-    given: str | Loss | Task | None, targets: Any = None, *, learned: Mapping[str, Any] | None = None
+    given: str | Loss | Task | None,
+    targets: Any = None,
+    *,
+    learned: Mapping[str, Any] | None = None,
+    name: str | None = None,
 ) -> Task:
     """The task that a user means.
 
@@ -35,6 +39,7 @@ def make_task(
             such as `nn.CrossEntropyLoss()`, or a function of outputs and targets; a task; or None, to infer it.
         targets: Training targets, (samples, ...).
         learned: What a stored run's task learned (`Task.learned`): the result is the fitted task.
+        name: The name of a stored run's task, if a loss is given without targets.
 
     Examples:
         >>> import torch
@@ -50,7 +55,7 @@ def make_task(
             f"the task must be text, a loss or an object of a class derived from gradlex.tasks.Task, got {given!r:.80}."
         )
     task = _from_text(given) if isinstance(given, str) else given
-    task = task if isinstance(task, Task) else _from_loss(task, targets)
+    task = task if isinstance(task, Task) else _from_loss(task, targets, name)
     return replace(cast(Any, task), **learned) if learned else task
 
 
@@ -91,7 +96,7 @@ def _from_text(text: str) -> Task:
     return task
 
 
-def _from_loss(loss: Any, targets: Any) -> Task:
+def _from_loss(loss: Any, targets: Any, name: str | None) -> Task:
     """The task with this loss; torch's usual losses are options of a task, so that a run folder can store them."""
     if getattr(loss, "reduction", "mean") != "mean":
         raise InputError(f"the loss must be a mean over the batch, got {loss}: set reduction='mean'.")
@@ -104,4 +109,4 @@ def _from_loss(loss: Any, targets: Any) -> Task:
         return Classification(criterion=loss)
     if kind is nn.BCEWithLogitsLoss and loss.weight is None and loss.pos_weight is None:
         return MultiLabel() if targets.ndim == 2 else make_task(None, targets)
-    return TASKS[infer_task(targets)](criterion=loss)
+    return TASKS[name or infer_task(targets)](criterion=loss)
