@@ -6,9 +6,9 @@ from gradlex.report.decisions import decisions
 from gradlex.report.figures import forest
 from gradlex.report.frames import studies
 
-ROWS = {"paper": ("sgd-matched", "sgd", "random"), "branched-5000": ("sgd",)}
+ROWS = {"paper": ("sgd-matched", "sgd"), "branched-5000": ("sgd",), "branched": ("sgd",)}
 """By the experiment's folder: what its first compared method, which the README speaks of, is compared with."""
-FIRST = {"paper": "lexicase", "branched-5000": "branched-average"}
+FIRST = {"paper": "lexicase", "branched-5000": "branched-average", "branched": "branched-average"}
 
 
 def draw() -> str:

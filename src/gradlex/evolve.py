@@ -64,7 +64,7 @@ def evolve(
         ...     loss = model(x[candidate.indices]).square().mean()
         ...     loss.backward()
         ...     optimizer.step()
-        ...     return float(loss)
+        ...     return loss.item()
         >>> population = gradlex.Population(model, optimizer, size=2, selection="epsilon-lexicase")
         >>> errors = lambda cases: model(x[cases]).abs().flatten()
         >>> for generation in gradlex.evolve(population, train, errors, num_samples=8, num_cases=8, epochs=2):

@@ -56,7 +56,7 @@ def test_an_experiment_under_way_is_marked_and_does_not_stand_on_top(page, exper
     )
     text = page()
     assert text.startswith("# Results\n\n**Lexicase is worse than SGD on equal samples.**")
-    assert rows(text)[0][2:] == ["under way", "+1.00 points (-)", "1 of 2"]
+    assert rows(text)[0][2:] == ["under way", "-", "1 of 2"]
 
 
 def test_an_experiment_that_has_not_begun_is_marked_too(page, experiment, make_experiment):

@@ -179,7 +179,7 @@ def selection(histories: Mapping[str, Mapping[int, pd.DataFrame]]) -> Figure:
     for method in ended:
         _draw_endings(axes.pop(0), compared[method], title_of(method), legend=method == ended[0])
     for method, found in compared.items():
-        _draw_band(axes[0], _binned(found, found.cases_used), method, title_of(method))
+        _draw_band(axes[0], _binned(found, found.cases_used, "median"), method, title_of(method))
     axes[0].set_title("cases used")
     _make_log(axes[0])
     for method, found in apart.items():
@@ -235,9 +235,9 @@ def _make_log(ax: Axes) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _binned(found: pd.DataFrame, values: pd.Series[Any]) -> pd.DataFrame:
-    """Values over generations: the seeds' means in each bin, as mean, lowest and highest."""
-    by_seed = values.groupby([found.index.get_level_values("seed"), _bins(found.generation)]).mean()
+def _binned(found: pd.DataFrame, values: pd.Series[Any], middle: str = "mean") -> pd.DataFrame:
+    """Values over generations: the seeds' means (or medians) in each bin, as mean, lowest and highest."""
+    by_seed = values.groupby([found.index.get_level_values("seed"), _bins(found.generation)]).agg(middle)
     return by_seed.groupby(level=1).agg(["mean", "min", "max"])
 
 

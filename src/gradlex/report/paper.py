@@ -139,7 +139,7 @@ def paper(
 
 
 def figure2(folder: Path | str) -> Table:
-    """Draw FOLDER/figure2.svg from the features that a comparison's runs keep, and return the numbers.
+    """Draw FOLDER/figure2.svg, SGD against lexicase, from the features that runs keep, and return all numbers.
 
     A run of your own loop keeps them by `save_features(method.folder, features(model, images))`, both of
     `gradlex.experiments`.
@@ -193,13 +193,15 @@ def _record_features(study: Study) -> None:
 
 @as_svg
 def _panels(kept: Mapping[tuple[str, int], Mapping[str, Any]], layers: list[str]) -> Figure:
-    figure = Figure(figsize=(3.2 * len(layers), 2.6))
-    for ax, layer in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True):
+    figure = Figure(figsize=(3.2 * len(layers), 2.9))
+    methods = [name for name in ("sgd", "lexicase") if name in {method for method, _ in kept}]
+    axes = figure.subplots(1, len(layers), squeeze=False)[0]
+    for ax, layer in zip(axes, layers, strict=True):
         edges = common_edges(found[layer] for found in kept.values())
-        for method in dict.fromkeys(method for method, _ in kept):
+        for method in methods:
             values = np.concatenate([found[layer].ravel() for (own, _), found in kept.items() if own == method])
             style = {"color": color_of(method), "linestyle": line_of(method), "label": title_of(method)}
             ax.hist(values, bins=list(edges), density=True, histtype="step", **style)
         ax.set(title=f"layer {layer}", xlabel="largest activation of a channel", ylabel="density")
-        ax.legend()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure

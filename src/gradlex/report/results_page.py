@@ -51,7 +51,7 @@ def write_results_page(folder: Path | str = "results", page: Path | str = "RESUL
     here = os.path.relpath(folder, page.parent)
     groups = {study.title: [decision for other, _, decision in asked if other is study] for study, *_ in asked}
     findings = read_text(folder / FINDINGS) if (folder / FINDINGS).exists() else ""
-    _, first, decision = next((each for each in asked if each[2].answer != "under way"), asked[0])
+    _, first, decision = next((each for each in asked if each[2].answer in figures.VERDICTS), asked[0])
     files, answers = dict[Path, str](), figures.forest(list(groups.items()))
     files[page] = "\n\n".join(
         [
@@ -92,7 +92,9 @@ def _questions_table(asked: list[tuple[Study, Question, Decision]]) -> Table:
     rows = []
     for study, question, decision in asked:
         found = decision.difference
-        gap = NONE if found is None else f"{decision.unit.signed(found.mean)} ({decision.interval})"
+        gap = NONE
+        if found is not None and decision.answer != "under way":
+            gap = f"{decision.unit.signed(found.mean)} ({decision.interval})"
         answer = f"**{decision.answer}**" if decision.answer in figures.VERDICTS else decision.answer
         done = found.n if found else 0
         seeds = f"{done}" if done == decision.planned else f"{done} of {decision.planned}"
@@ -113,5 +115,10 @@ def _section(study: Study, comparisons: list[Decision], folder: Path, files: dic
     yield f"## {study.title}\n\n{study.setting}\n\n{study.note}"
     yield from (table.markdown() for table in tables(study, comparisons))
     yield " ".join(f"![{capital(name)}]({here}/{name}.svg)" for name in drawn)
+    if next(study.path.glob("*/seed*/activations.npz"), None):
+        from gradlex.report.paper import figure2
+
+        yield figure2(study.path).markdown()
+        yield f"![Figure 2]({here}/figure2.svg)"
     if study.command:
         yield f"```\n{study.command}\n```"
