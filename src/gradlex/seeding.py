@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -31,15 +31,27 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 @contextmanager
 def kept_generators(device: torch.device) -> Iterator[None]:
     """Put the global generators back afterwards."""
-    python, numpy = random.getstate(), np.random.get_state()
-    accelerator = device.type not in ("cpu", "meta")
-    forked = {"devices": [device], "device_type": device.type} if accelerator else {"devices": []}
-    with torch.random.fork_rng(**forked):
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
+    put_back = remember_generators(device)
+    try:
+        yield
+    finally:
+        put_back()
+
+
+def remember_generators(device: torch.device) -> Callable[[], None]:
+    """A function that puts the global generators back to where they are now."""
+    python, numpy, host = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    own = None if device.type in ("cpu", "meta") else torch.get_device_module(device)
+    state = None if own is None else own.get_rng_state(device)
+
+    def put_back() -> None:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(host)
+        if own is not None:
+            own.set_rng_state(state, device)
+
+    return put_back
 
 
 def reseed(seed: int, device: torch.device) -> None:

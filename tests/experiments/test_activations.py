@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -86,3 +88,9 @@ def test_figure_2_is_drawn_from_the_features_that_runs_keep(tmp_path):
     assert [row[1] for row in table.rows] == ["lexicase", "SGD", "lexicase minus SGD"]
     assert float(table.rows[0][2]) < float(table.rows[1][2])  # fewer zeros
     assert (tmp_path / "figure2.svg").read_text().startswith("<svg")
+
+
+def test_activations_that_are_a_pipe_are_an_error(tmp_path):
+    os.mkfifo(tmp_path / "activations.npz")
+    with pytest.raises(InputError, match="not a regular file"):
+        load_features(tmp_path)

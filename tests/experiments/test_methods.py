@@ -81,7 +81,7 @@ def test_an_unknown_method_names_the_nearest_one():
         (0.5, {"test": {"accuracy": 0.5}}),
         (torch.tensor(0.5), {"test": {"accuracy": 0.5}}),
         ({"loss": 1, "train_loss": 2}, {"test": {"loss": 1.0}, "train": {"loss": 2.0}}),
-        ({"test_loss": 1, "top5_accuracy": 2}, {"test": {"loss": 1.0, "top5_accuracy": 2.0}}),
+        ({"test_loss": 1, "top5_accuracy": 1}, {"test": {"loss": 1.0, "top5_accuracy": 1.0}}),
     ],
 )
 def test_metrics_are_read_by_part(returned, found):

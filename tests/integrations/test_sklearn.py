@@ -172,3 +172,19 @@ def test_a_bad_value_is_an_error(changes, message, iris) -> None:
 def test_a_single_class_is_an_error(iris) -> None:
     with pytest.raises(InputError, match="at least two classes, got one class: setosa"):
         classifier().fit(iris[0][:50], iris[1][:50])
+
+
+@pytest.mark.parametrize("around", [torch.float64, torch.bfloat16, "meta"])
+def test_torchs_defaults_do_not_reach_an_estimator(around, iris) -> None:
+    expected = classifier(epochs=2).fit(*iris).predict_proba(iris[0])
+    before = torch.get_default_dtype()
+    try:
+        if around == "meta":
+            torch.set_default_device("meta")
+        else:
+            torch.set_default_dtype(around)
+        found = classifier(epochs=2).fit(*iris)
+    finally:
+        torch.set_default_dtype(before)
+        torch.set_default_device(None)
+    np.testing.assert_array_equal(found.predict_proba(iris[0]), expected)

@@ -27,7 +27,7 @@ MUTANTS = {
     "a generation uses the split of the one before": (
         POPULATION, 'stream(self.seed, "split", self.generation)', 'stream(self.seed, "split", max(0, self.generation - 1))', ALGORITHM,
     ),
-    "every candidate trains on the first part": (POPULATION, "indices=parts[index]", "indices=parts[0]", ALGORITHM),
+    "every candidate trains on the first part": (POPULATION, "indices=trained.parts[index]", "indices=trained.parts[0]", ALGORITHM),
     "a short last batch": (SPLIT, "return np.array_split(part, count)", "return np.split(part, range(batch_size, len(part), batch_size))", "golden"),
     # population: state
     "candidates train on top of each other": (POPULATION, "self._put((cloned(trained.parent), cloned(trained.begin)))", "pass", ALGORITHM),
@@ -36,7 +36,7 @@ MUTANTS = {
     "one network alone forgets its momentum": (
         POPULATION, 'inherits = size == 1 or self._momentum_state == "inherit"', 'inherits = self._momentum_state == "inherit"', ALGORITHM,
     ),
-    "buffers are not part of a candidate": (STATE, 'return {**self._named("_parameters"), **self._named("_buffers")}', 'return self._named("_parameters")', ALGORITHM),
+    "buffers are not part of a candidate": (STATE, 'return {**_named(self._layers, "_parameters"), **_named(self._layers, "_buffers")}', 'return _named(self._layers, "_parameters")', ALGORITHM),
     "evaluation changes batch-norm statistics": (STATE, "else tensor.clone()", "else tensor", "population"),
     "evaluation is in training mode": (POPULATION, "            self.model.eval()\n            yield", "            yield", ALGORITHM),
     "dropout repeats over generations": (POPULATION, '"dropout", self.generation, index', '"dropout", 0, index', ALGORITHM),

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import copy
+import gc
 import io
 import random
 import warnings
@@ -586,6 +587,68 @@ def test_a_cast_in_the_middle_of_a_generation_is_an_error() -> None:
             model.double()
 
 
+def test_a_layer_that_is_replaced_in_the_body_is_an_error_at_once() -> None:
+    model = mlp()
+    population = Population(model, size=2)
+    with pytest.raises(InputError, match=r"3\.\w+.* are other objects"):
+        for _ in population.candidates(40):
+            model[3] = nn.Linear(8, 4)
+
+
+def test_an_abandoned_generation_disturbs_nothing_when_it_is_freed() -> None:
+    population = Population(mlp(), size=2)
+    for _ in population.candidates(40):
+        break
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    del population, _
+    gc.collect()
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_selection_can_be_repeated_after_a_recalibration_that_failed() -> None:
+    model, failing = mlp(), [True]
+
+    def recalibrate() -> None:
+        if failing.pop() if failing else False:
+            raise RuntimeError("no batch")
+
+    population = Population(model, size=2, promotion="average", recalibrate=recalibrate)
+    for candidate in population.candidates(40):
+        with torch.no_grad():
+            model[0].weight.fill_(candidate.index)
+    with pytest.raises(RuntimeError, match="no batch"):
+        population.select(solved(model), 40)
+    population.select(solved(model), 40)
+    assert model[0].weight.unique().tolist() == [0.5]
+
+
+@pytest.mark.parametrize("selection", ["tournament", "plexicase", "informed-lexicase", "dalex"])
+def test_no_strategy_asks_for_more_cases_at_once_than_memory_may_hold(selection: str) -> None:
+    asked = []
+
+    def errors(cases: np.ndarray) -> np.ndarray:
+        asked.append(len(cases))
+        return cases % 2
+
+    population = Population(mlp(), size=2, selection=selection)
+    list(population.candidates(40))
+    population.select(errors, 5000)
+    assert max(asked) <= 1024
+
+
+def test_parts_say_how_many_candidates_there_are() -> None:
+    with pytest.raises(InputError, match="parts are 2, one for each candidate, got size=3"):
+        Population(mlp()).candidates(size=3, parts=[[0], [1]])
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_a_scripted_model_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"before torch\.jit\.script"):
+        Population(torch.jit.trace(nn.Linear(4, 2), torch.zeros(1, 4)))
+
+
 def test_lazy_layers_need_a_first_batch() -> None:
     model = nn.LazyLinear(2)
     with pytest.raises(InputError, match="pass one batch"):
@@ -761,6 +824,52 @@ def test_what_surrounds_a_selection_changes_no_choice(surroundings) -> None:
             choice = population.select(solved(model), 40)
         outcomes.append((choice.index, weights(model).tolist()))
     assert outcomes[0] == outcomes[1]
+
+
+class Remembers(nn.Module):
+    """Keeps something in a plain attribute, and changes it in each training pass."""
+
+    def __init__(self, kept, change) -> None:
+        super().__init__()
+        self.linear, self.kept, self.change = nn.Linear(4, 2), kept, change
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.kept = self.change(self.kept) or self.kept
+        return self.linear(x)
+
+
+@pytest.mark.parametrize(
+    ("kept", "change"),
+    [
+        (torch.zeros(4), lambda kept: kept.data.add_(1)),
+        (np.random.default_rng(0), lambda kept: kept.normal() and None),
+        (torch.Generator(), lambda kept: torch.rand(1, generator=kept).item() and None),
+        (random.Random(0), lambda kept: kept.random() and None),
+        ({0}, lambda kept: kept.add(len(kept))),
+        (False, lambda kept: True),
+    ],
+    ids=["tensor.data", "numpy generator", "torch generator", "python generator", "set", "flag"],
+)
+def test_every_kind_of_attribute_that_training_changes_is_an_error(kept, change) -> None:
+    model = Remembers(kept, lambda held: None if isinstance(change(held), torch.Tensor) else change(held))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    population = Population(model, optimizer, size=3)
+    with pytest.raises(InputError, match="training changes the model's attribute 'kept'"):
+        generation(population, model, optimizer)
+
+
+def test_weights_that_old_hooks_compute_may_be_validated_in_the_body() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        model = nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 8)), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    population = Population(model, optimizer, size=3)
+    for candidate in population.candidates(40):
+        step(model, optimizer, indices=candidate.indices)
+        with torch.no_grad():
+            model(X)
+    assert population.select(solved(model), 40).index in range(3)
 
 
 def test_a_deque_that_training_fills_is_an_error() -> None:

@@ -50,6 +50,36 @@ if population.leads:
 """
 
 
+DDP = """
+import gc
+import torch, torch.distributed as dist
+from torch import nn
+from gradlex import Population
+
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+torch.manual_seed(0)
+x = torch.randn(80, 6, generator=torch.Generator().manual_seed(0))
+y = torch.randint(3, (80,), generator=torch.Generator().manual_seed(1))
+model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+wrapped = nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+population = Population({given}, optimizer, size=4)
+for _ in range(4):
+    for candidate in population.candidates(80):
+        for batch in torch.from_numpy(candidate.indices).split(10):
+            own = batch[dist.get_rank()::2]  # as a DistributedSampler deals them
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(wrapped(x[own]), y[own]).backward()
+            optimizer.step()
+    population.select(lambda cases: {evaluated}(x[cases]).argmax(dim=1) != y[cases], 80)
+{then}
+del wrapped, population  # otherwise torch aborts the exit now and then, also without gradlex
+gc.collect()
+dist.destroy_process_group()
+"""
+
+
 def command(tmp_path: Path, processes: int, *arguments: object) -> list[str]:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -103,6 +133,32 @@ def test_killed_after_each_epoch_it_continues_with_other_numbers_of_processes_to
             end(running)
     run(tmp_path, 2, tmp_path / "killed", "winner", "inherit", 5, 0)
     assert same(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["wrapped", "wrapped.module"])
+def test_a_model_in_ddp_is_trained_by_all_processes_and_all_end_with_the_same(tmp_path: Path, model: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        DDP.format(
+            given="wrapped",
+            evaluated=model,
+            then="states = [None, None]; dist.all_gather_object(states, population.parent_state())\n"
+            "assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])",
+        )
+    )
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_a_loop_that_averages_gradients_over_candidates_is_an_error(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(DDP.format(given="model", evaluated="model", then=""))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=300, check=False)
+    assert "average gradients over processes" in done.stderr
 
 
 @pytest.mark.slow

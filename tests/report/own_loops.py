@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel
 
 X = torch.randn(90, 4, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] * X[:, 1] > 0).long()
@@ -98,3 +99,28 @@ def own_parts(method, seed):
             pass
         population.select(lambda cases: model(X[cases]).argmax(dim=1) != Y[cases], TRAIN)
     return accuracy(model)
+
+
+def mean_of_parents(method, seed):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    population, mean = method.population(model, optimizer), AveragedModel(model)
+    while population.generation < method.epochs:
+        one_epoch(population, model, optimizer)
+        if method.branch is not None and population.generation > method.branch:
+            mean.update_parameters(model)
+    return accuracy(model if method.branch is None else mean)
+
+
+def two_epochs(method, seed):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    population = method.population(model, optimizer)
+    for _ in range(2):
+        one_epoch(population, model, optimizer)
+    return accuracy(model)
+
+
+def only_a_loss(method, seed):
+    experiment(method, seed)
+    return {"loss": 0.5}

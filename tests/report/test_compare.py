@@ -163,7 +163,7 @@ def test_methods_with_different_initial_weights_are_caught():
 
 
 def test_an_experiment_without_a_population_is_caught():
-    with pytest.raises(InputError, match=r"trained no population: make one by method.population"):
+    with pytest.raises(InputError, match=r"trained 0 generations: make a population by method.population"):
         compare(own_loops.makes_no_population, **HERE, seeds=[0])
 
 
@@ -200,7 +200,7 @@ def test_without_a_folder_the_runs_go_into_a_temporary_one():
 def test_late_branches_and_own_methods_train_as_they_say(tmp_path):
     half = Method(name="half", title="half", changes={"selection": "random", "branch_at": 0.5, "population": 2})
     options = {"epochs": 4, "backend": "serial", "progress": False, "seeds": [0]}
-    found = compare(own_loops.experiment, methods=["swa", "branched-average", half], out=tmp_path, **options)
+    found = compare(own_loops.mean_of_parents, methods=["swa", "branched-average", half], out=tmp_path, **options)
     records = {method: gradlex.report.history(tmp_path / method / "seed0") for method in found.study.methods}
     assert records["swa"].most_samples.tolist() == [60, 60, 60, 60]
     assert records["branched-average"].most_samples.tolist() == [60, 60, 60, 15]
@@ -360,3 +360,26 @@ class Hopeless(Regression):
 
     def metrics(self, batches):
         return {"hope": math.nan}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "method", "message"),
+    [
+        (own_loops.two_epochs, "sgd-matched", "trained 2 generations: .* for method.epochs generations, here 5"),
+        (own_loops.experiment, "swa", "swa averages the parents from generation method.branch on"),
+        (own_loops.experiment, "lexicase-no-momentum", "trains with momentum 0: make its optimizer with it"),
+        (own_loops.experiment, "epsilon-lexicase", "needs the loss of each case as its error, got only 0 and 1"),
+        (own_loops.only_a_loss, "sgd", "returned no test accuracy, which is compared"),
+    ],
+)
+def test_a_loop_that_does_not_do_what_its_method_says_is_caught(experiment, method, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        compare(experiment, **{**HERE, "methods": [method]}, seeds=[0], out=tmp_path)
+    assert not list(tmp_path.glob("*/seed*/result.json"))
+
+
+def test_a_run_that_failed_does_not_keep_its_network(tmp_path):
+    compare(own_loops.fails_for_lexicase, **HERE, seeds=[0], out=tmp_path)
+    (tmp_path / "sgd" / "seed0" / "run.json").unlink()
+    (tmp_path / "sgd" / "seed0" / "result.json").unlink()
+    assert compare(own_loops.wider, **HERE, seeds=[0], out=tmp_path).frame.finished.all()

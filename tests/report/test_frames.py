@@ -9,7 +9,7 @@ import pytest
 
 import gradlex
 from gradlex.errors import InputError
-from gradlex.report import history, results, summary, write_experiment_page, write_results_page, write_run_page
+from gradlex.report import history, results, summary, write_experiment_page, write_run_page
 
 
 def test_a_folder_of_experiments_is_a_frame_with_a_row_for_each_run(experiment):
@@ -63,7 +63,6 @@ def everything(folder):
     summary(folder / "lexicase" / "seed0")
     write_run_page(folder / "lexicase" / "seed0")
     write_experiment_page(folder)
-    write_results_page(folder.parent, folder.parent / "RESULTS.md")
 
 
 DAMAGE = [b"", b"{", b"[" * 100_000, b"\xff\xfe", b"null", b"[]", b'"text"']
@@ -90,7 +89,6 @@ WRONG = {
         {"seeds": ["zero"]},
         {"pairs": [["lexicase"]]},
         {"pairs": [["lexicase", "sgd", "random"]]},
-        {"questions": [{"pair": ["lexicase", "sgd"]}]},
         {"title": {"a": 1}},
         {"order": "first"},
     ],

@@ -195,6 +195,14 @@ def test_a_huge_file_is_not_read(python: gradlex.Run, tmp_path: Path) -> None:
         gradlex.load(tmp_path, net())
 
 
+def test_weights_that_memory_cannot_hold_are_not_read(python: gradlex.Run, tmp_path: Path) -> None:
+    for path in folder(python).iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    os.truncate(tmp_path / "model.safetensors", 2**40)  # sparse
+    with pytest.raises(gradlex.InputError, match="bytes don't fit into memory"):
+        gradlex.load(tmp_path, net())
+
+
 def test_a_folder_without_a_run_and_one_of_an_unfinished_run_say_so(tmp_path: Path, python: gradlex.Run) -> None:
     with pytest.raises(gradlex.InputError, match="holds no run"):
         gradlex.load(tmp_path)

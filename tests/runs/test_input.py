@@ -60,7 +60,7 @@ class Single(nn.Module):
         ({"selection": "given"}, "the selection was a function, which isn't stored"),
         ({"model": cut(net())}, "the model has no trainable parameter"),
         ({"model": nn.Linear(5, 2)}, r"cannot take the training samples, torch.float32 of shape \(2, 6\)"),
-        ({"model": net().double()}, "Its parameters are torch.float64: convert the samples, or the model"),
+        ({"model": net().double()}, r"Its parameters are torch.float64: convert the model \(model.float\(\)\)"),
         ({"model": Single()}, r"one output for each sample, got shape \(\) for 2 samples"),
         ({"model": 3}, "model must be an nn.Module or a name, got 3"),
         ({"model": "reznet20"}, "unknown model 'reznet20'. Did you mean 'resnet20'"),

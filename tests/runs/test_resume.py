@@ -267,6 +267,17 @@ def test_a_run_whose_description_is_damaged_during_it_does_not_finish(tmp_path: 
     assert (tmp_path / "run" / "checkpoint.pt").exists()
 
 
+def test_a_run_whose_recipe_is_changed_during_it_does_not_finish(tmp_path: Path) -> None:
+    class Changes(gradlex.Callback):
+        def on_generation(self, record: Any, run: Any) -> None:
+            stored = json.loads((run.path / "run.json").read_text())
+            stored["recipe"]["seed"] = 99
+            (run.path / "run.json").write_text(json.dumps(stored))
+
+    with pytest.raises(gradlex.InputError, match=r"run\.json was changed while the run went on"):
+        train(tmp_path / "run", callbacks=[Changes()])
+
+
 def test_a_damaged_view_of_the_records_does_not_stop_a_run_that_continues(stopped: Path, whole: gradlex.Run) -> None:
     (stopped / "generations.jsonl").write_text('{"generation": 7}\n')
     assert same(train(stopped, resume=True), whole)

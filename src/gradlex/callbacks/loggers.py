@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from gradlex._files import read_text
 from gradlex.callbacks.callback import Callback, LiveRun
 from gradlex.callbacks.record import Record
 from gradlex.errors import InputError
@@ -129,4 +130,4 @@ def _name(run: LiveRun) -> str:
     kept = run.path / "wandb.txt"
     if not run.history or not kept.exists():
         kept.write_text(new, encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+    return read_text(kept)

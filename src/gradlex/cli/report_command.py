@@ -17,23 +17,17 @@ class Report(Command):
     examples: ClassVar[str] = """
         gradlex report runs/digits-lexicase-seed0
         gradlex report runs/compare-digits --page
-        gradlex report results --results RESULTS.md
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
     """A run folder, or the folder of gradlex compare or gradlex paper."""
     page: bool = False
     """Write the page, report.html in that folder: one file that works offline."""
-    results: Path | None = None
-    """Write one page in Markdown about all experiments of the folder, with its plots beside it."""
 
     def __call__(self) -> None:
-        """Print the summary, and write the pages."""
-        from gradlex.report import summary, write_experiment_page, write_results_page, write_run_page
+        """Print the summary, and write the page."""
+        from gradlex.report import summary, write_experiment_page, write_run_page
 
-        if self.results is not None:
-            print(f"Page: {shown(write_results_page(self.folder, self.results)[0])}")
-            return
         print(summary(self.folder))
         if self.page:
             write = write_run_page if (self.folder / "run.json").exists() else write_experiment_page

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from gradlex._files import write_atomically
+from gradlex._files import check_file, write_atomically
 from gradlex.errors import InputError
 from gradlex.runs.evaluate import evaluating
 
@@ -69,6 +69,7 @@ def load_features(folder: Path) -> dict[str, Features]:
     """The features that a run's folder keeps, by layer; empty if there are none."""
     if not (folder / ACTIVATIONS).exists():
         return {}
+    check_file(folder / ACTIVATIONS, 2**30)
     with np.load(folder / ACTIVATIONS, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 

@@ -8,7 +8,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Arm:
     epochs: int
     size: int
     folder: Path
+    _asked: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -57,7 +58,15 @@ class Arm:
 
     @property
     def branch(self) -> int | None:
-        """The generation, counted from 0, from which on SWA and the branched methods average the parents, else None."""
+        """The generation, counted from 0, from which on SWA and the branched methods average the parents, else None.
+
+        Your loop takes this mean, by `torch.optim.swa_utils.AveragedModel` for example.
+        """
+        self._asked.add("branch")
+        return self._branch
+
+    @property
+    def _branch(self) -> int | None:
         share = self.method.changes.get("branch_at")
         return None if share is None else min(round(share * self.epochs), self.epochs - 1)
 
@@ -71,7 +80,7 @@ class Arm:
             >>> [arm.size_at(generation) for generation in range(8)]
             [1, 1, 1, 1, 1, 1, 4, 4]
         """
-        return 1 if generation < (self.branch or 0) else self.size
+        return 1 if generation < (self._branch or 0) else self.size
 
     def population(
         self,
@@ -89,6 +98,10 @@ class Arm:
             optimizer: The optimizer of your loop, or several as a list.
             **options: Options of `gradlex.Population`, such as `recalibrate`; they replace the method's.
         """
+        wanted = self.method.changes.get("momentum")
+        given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer] if optimizer else []
+        if wanted is not None and any(g.get("momentum") != wanted for each in given for g in each.param_groups):
+            raise InputError(f"{self.name} trains with momentum {wanted:g}: make its optimizer with it.")
         names = ("selection", "promotion", "momentum_state")
         own = {name: value for name, value in self.method.changes.items() if name in names}
         population = _Recorded(model, optimizer, size=self.size, seed=self.seed, **{**own, **options})
@@ -107,7 +120,8 @@ class Arm:
         found = {"shapes": shapes, "initial_state": digest.hexdigest(), "data": data}
         experiment = self.folder.parent.parent
         with FileLock(experiment / ".lock"):
-            for path in sorted(experiment.glob("*/seed*/run.json")):
+            others = sorted(experiment.glob("*/seed*/run.json"))
+            for path in (each for each in others if not (each.parent / "error.txt").exists()):
                 _check_same(found, self.seed, json.loads(read_text(path)))
             self.describe(identity=found)
 
@@ -119,18 +133,25 @@ class Arm:
         write_json(path, {**stored, "method": self.name, "seed": self.seed, **values})
 
 
-def run_own(experiment: Callable[[Arm, int], Any], arm: Arm) -> None:
+def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> None:
     """Call the caller's function for one run, and write run.json and result.json."""
     environment = {"torch": torch.__version__, "numpy": np.__version__, "platform": platform.platform()}
     arm.describe(gradlex=__version__, epochs=arm.epochs, population=arm.size, environment=environment)
     with seeded(torch_seed(arm.seed, "initialization"), torch.device("cpu")):
         metrics = read_metrics(experiment(arm, arm.seed))
     lines = _lines(arm.folder)
-    if not lines:
+    if len(lines) != arm.epochs:
         raise InputError(
-            "experiment(method, seed) trained no population: make one by method.population(model, optimizer), and "
-            "train it for method.epochs generations."
+            f"experiment(method, seed) trained {len(lines)} generations: make a population by method.population(model, "
+            f"optimizer), and train it for method.epochs generations, here {arm.epochs}."
         )
+    if arm._branch is not None and "branch" not in arm._asked:
+        raise InputError(
+            f"{arm.name} averages the parents from generation method.branch on, for which the experiment didn't ask: "
+            "return the metrics of their mean (examples/mean_of_parents.py)."
+        )
+    if metric not in metrics.get("test", {}):
+        raise InputError(f"the experiment returned no test {metric}, which is compared: return it, or set metric=.")
     totals = {
         "seconds": ("train_seconds", "select_seconds"),
         "samples_trained": ("samples",),
@@ -183,7 +204,7 @@ class _Recorded(Population):
         self, num_samples: int | None = None, size: int | None = None, *, parts: Sequence[Any] | None = None
     ) -> Iterator[Candidate]:
         """As in Population; without a size, it is the method's for this generation."""
-        size = size or min(self.size, self.arm.size_at(self.generation))
+        size = len(parts) if parts is not None else size or min(self.size, self.arm.size_at(self.generation))
         found = super().candidates(num_samples, size, parts=parts)
         lengths = [-(-(num_samples or 0) // size)] if parts is None else [len(part) for part in parts]
         samples = num_samples if parts is None else sum(lengths)
@@ -196,6 +217,8 @@ class _Recorded(Population):
         lr = self._optimizer.options()
         middle = time.perf_counter()
         choice = super().select(errors, num_cases)
+        if self.arm.method.on_losses and choice.disagreement is not None:
+            raise InputError(f"{self.arm.name} needs the loss of each case as its error, got only 0 and 1.")
         if self.leads:
             known = {name: getattr(choice, name) for name in ("reason", "cases_used", "disagreement")}
             line = {

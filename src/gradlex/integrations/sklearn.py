@@ -28,6 +28,7 @@ from gradlex.population import seeded
 from gradlex.randomness import torch_seed
 from gradlex.recipe import Recipe
 from gradlex.runs import Run, train
+from gradlex.runs.surroundings import surroundings
 
 _OWN = ("epochs", "batch_size", "lr", "weight_decay", "population", "selection")
 
@@ -80,11 +81,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def _train(self, x: npt.NDArray[Any], y: npt.NDArray[Any], outputs: int, task: str) -> None:
         recipe = self._recipe()
-        with seeded(torch_seed(recipe.seed, "initialization"), torch.device("cpu")):
-            network = self._network(x.shape[1], outputs)
         self.scaler_ = StandardScaler().fit(x) if self.module is None else None
-        data = (self._inputs(x).float(), torch.tensor(y))
-        self.run_: Run = train(network, data, recipe, task=task, device=self.device, progress=bool(self.verbose))
+        with surroundings(device=torch.device("cpu"), threads=torch.get_num_threads(), deterministic=False):
+            with seeded(torch_seed(recipe.seed, "initialization"), torch.device("cpu")):
+                network = self._network(x.shape[1], outputs)
+            data = (self._inputs(x).float(), torch.tensor(y))
+            self.run_: Run = train(network, data, recipe, task=task, device=self.device, progress=bool(self.verbose))
         self.run_.model.cpu()  # so that it can be unpickled where there is no such device
 
     def _recipe(self) -> Recipe:

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gradlex.errors import InputError
-from gradlex.population.split import Indices
 from gradlex.population.state import Network, Snapshot
-from gradlex.population.team import Floats, Team
+from gradlex.population.team import Team
 from gradlex.seeding import reseed
-from gradlex.selection.protocol import as_numbers
+from gradlex.selection.protocol import Floats, Indices, as_numbers, slices
 
 ErrorFunction: TypeAlias = Callable[[Indices], Any]
 """From case numbers to the present model's error on each of these cases: a tensor, array or list of numbers."""
@@ -66,12 +65,15 @@ class Examination:
 
     def _row(self, index: int, cases: Indices) -> Floats:
         self._network.install(self._network.shielded(self._snapshots[index]))
-        # A network that draws random numbers even now draws the same ones for every candidate.
-        reseed(int(cases[0]) if len(cases) else 0, self._network.device)
-        row = as_numbers(self._errors(cases)).astype(np.float64)
-        if row.shape != (len(cases),):
-            raise InputError(
-                f"errors(cases) must return one number for each of the {len(cases)} cases, shape ({len(cases)},), got "
-                f"shape {row.shape}: don't reduce the loss over the batch (reduction='none')."
-            )
-        return np.where(np.isfinite(row), row, np.inf)
+        found = []
+        for part in slices(cases, first=1024):  # some strategies want all cases at once, more than memory may hold
+            # A network that draws random numbers even now draws the same ones for every candidate.
+            reseed(int(part[0]), self._network.device)
+            row = as_numbers(self._errors(part)).astype(np.float64)
+            if row.shape != (len(part),):
+                raise InputError(
+                    f"errors(cases) must return one number for each of the {len(part)} cases, shape ({len(part)},), "
+                    f"got shape {row.shape}: don't reduce the loss over the batch (reduction='none')."
+                )
+            found.append(np.where(np.isfinite(row), row, np.inf))
+        return np.concatenate([[], *found])

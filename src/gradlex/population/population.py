@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,24 +18,27 @@ from gradlex._checks import Count, Natural, check
 from gradlex.errors import InputError, RunError
 from gradlex.population.attributes import AttributeWatch
 from gradlex.population.examination import ErrorFunction, Examination
-from gradlex.population.split import Indices, split
+from gradlex.population.split import split
 from gradlex.population.state import (
     Network,
     OptimizerState,
     Snapshot,
+    checksum,
     cloned,
     finite,
     kept_modes,
     mean_places,
     move_to_mean,
+    remember_modes,
 )
 from gradlex.population.team import Team, find_team
 from gradlex.randomness import stream, torch_seed
-from gradlex.seeding import kept_generators, reseed, seeded
+from gradlex.recipe import MomentumState, Promotion
+from gradlex.seeding import kept_generators, remember_generators, reseed, seeded
 from gradlex.selection import Choice, Selection, make_selection, promoting
+from gradlex.selection.protocol import Indices
 
 _VERSION = 1
-_OF_SCHEDULERS = {"initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}
 _STORED = {"version", "generation", "settings", "model", "optimizer", "optimizer_options", "blank", "memory"}
 
 
@@ -72,9 +75,12 @@ class _Trained:
     optimizer: list[Any]
     """What the optimizer held before; each candidate begins with `begin`."""
     begin: list[Any]
+    parts: list[Indices]
     size: int
     inherits: bool
     """Whether the chosen candidate's optimizer state goes on."""
+    put_modes_back: Callable[[], None]
+    put_generators_back: Callable[[], None]
     candidates: dict[int, Candidate] = field(default_factory=dict)
     """This process's candidates, in the order they were trained in."""
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
@@ -127,14 +133,14 @@ class Population:
         size: int = 4,
         seed: int = 0,
         selection: str | Selection | Callable[..., Choice] = "lexicase",
-        promotion: Literal["winner", "average", "expected"] = "winner",
-        momentum_state: Literal["reset", "inherit"] = "reset",
+        promotion: Promotion = "winner",
+        momentum_state: MomentumState = "reset",
         *,
         recalibrate: Callable[[], object] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"model must be a torch.nn.Module, got {model!r:.80}.")
-        check("momentum_state", Literal["reset", "inherit"], momentum_state)
+        check("momentum_state", MomentumState, momentum_state)
         self.model: nn.Module = model
         self.size: int = check("size", Count, size)
         self.seed: int = check("seed", Natural, seed)
@@ -185,6 +191,8 @@ class Population:
             raise InputError(
                 f"{self._unfinished()}: call select() after the loop over candidates, or restore() to train them again."
             )
+        if parts is not None and size not in (None, len(parts)):
+            raise InputError(f"parts are {len(parts)}, one for each candidate, got size={size}: leave it out.")
         size = len(parts) if parts is not None else self.size if size is None else check("size", Count, size)
         if parts is not None:
             given = [np.asarray(part) for part in parts]
@@ -199,31 +207,39 @@ class Population:
         parent, optimizer = self._captured()
         inherits = size == 1 or self._momentum_state == "inherit"
         begin = optimizer if inherits else self._optimizer.blank
-        self._trained = _Trained(parent=parent, optimizer=optimizer, begin=begin, size=size, inherits=inherits)
-        self._loop = self._train(self._trained, [np.asarray(part, dtype=np.intp) for part in parts])
+        self._trained = _Trained(
+            parent=parent,
+            optimizer=optimizer,
+            begin=begin,
+            parts=[np.asarray(part, dtype=np.intp) for part in parts],
+            size=size,
+            inherits=inherits,
+            put_modes_back=remember_modes(self.model),
+            put_generators_back=remember_generators(self._network.device),
+        )
+        if self.generation == 0:
+            self._watch.look(self._network.module)
+        self._loop = self._train(self._trained)
         return self._loop
 
-    def _train(self, trained: _Trained, parts: Sequence[Indices]) -> Iterator[Candidate]:
-        with kept_modes(self.model) as put_modes_back, kept_generators(self._network.device):
-            for index in self.team.mine(trained.size):
-                self._put((cloned(trained.parent), cloned(trained.begin)))
-                put_modes_back()
-                for parameter in self._network.module.parameters():
-                    parameter.grad = None  # what one candidate has left over is not another's
-                candidate = Candidate(
-                    generation=self.generation,
-                    index=index,
-                    indices=parts[index],
-                    seed=self.seed,
-                )
-                reseed(torch_seed(self.seed, "dropout", self.generation, index), self._network.device)
-                yield candidate
-                self._network.check(trained.parent)
-                self._watch.look(self._network.module)
-                snapshot, state = self._captured()
-                candidate.discarded |= not finite(snapshot, trained.parent)
-                trained.candidates[index], trained.snapshots[index] = candidate, snapshot
-                trained.optimizers[index] = state if trained.inherits else []
+    def _train(self, trained: _Trained) -> Iterator[Candidate]:
+        for index in self.team.mine(trained.size):
+            self._put((cloned(trained.parent), cloned(trained.begin)))
+            trained.put_modes_back()
+            for parameter in self._network.module.parameters():
+                parameter.grad = None  # what one candidate has left over is not another's
+            candidate = Candidate(generation=self.generation, index=index, indices=trained.parts[index], seed=self.seed)
+            reseed(torch_seed(self.seed, "dropout", self.generation, index), self._network.device)
+            yield candidate
+            self._network.check(trained.parent)
+            self._watch.look(self._network.module)
+            snapshot, state = self._captured()
+            candidate.discarded |= not finite(snapshot, trained.parent)
+            trained.candidates[index], trained.snapshots[index] = candidate, snapshot
+            trained.optimizers[index] = state if trained.inherits else []
+        # Not in a finally: an abandoned loop is closed whenever its memory is freed, in the middle of something else.
+        trained.put_modes_back()
+        trained.put_generators_back()
         trained.complete = True
 
     def select(self, errors: ErrorFunction, num_cases: int) -> Choice:
@@ -269,6 +285,8 @@ class Population:
                 "smaller learning rate. The model holds the last parent."
             )
         self._network.check(trained.parent)
+        if self.team.processes > 1:
+            self._check_apart(trained)
         examination = Examination(
             network=self._network,
             team=self.team,
@@ -346,6 +364,9 @@ class Population:
             self._network.check()
             if self._loop is not None:
                 self._loop.close()  # type: ignore[attr-defined]  # a generator
+            if not self._trained.complete:
+                self._trained.put_modes_back()
+                self._trained.put_generators_back()
             self._put((self._trained.parent, self._trained.optimizer))
             self._trained = self._loop = None
 
@@ -390,7 +411,8 @@ class Population:
         present = self._network.capture()["tensors"]
         saved = state["model"]["tensors"]
         wrong = _mismatches(present, saved, dict(self._network.module.named_parameters()))
-        wrong += _differences(self._optimizer.options(), state["optimizer_options"])
+        if not self._optimizer.fit(state["optimizer_options"]):
+            wrong.append("the optimizer's type or parameter groups differ")
         if wrong:
             raise InputError(f"the saved state belongs to a different model or optimizer: {'; '.join(wrong)}.")
         self.restore()
@@ -411,6 +433,7 @@ class Population:
         model, optimizer = self.team.hand_over(choice.index, chosen)
         others = [(i, weight) for i, weight in sorted(choice.shares.items()) if i != choice.index]
         if others:
+            model, optimizer = cloned(model), cloned(optimizer)  # if recalibrate fails, the candidates are as before
             own_places = {i: mean_places(trained.snapshots[i], trained.optimizers[i]) for i in trained.snapshots}
             for place, tensor in mean_places(model, optimizer).items():
                 # A parameter that a candidate never used has no optimizer state there: it follows the chosen one.
@@ -425,6 +448,20 @@ class Population:
                 self._recalibrate()
             # Another machine's last bits may differ, so rank 0's are taken.
             self._put(self.team.hand_over(0, self._captured()))
+
+    def _check_apart(self, trained: _Trained) -> None:
+        """Raise an error if processes have averaged their candidates' gradients, which made them the same."""
+        parameters = [name for name, _ in self._network.module.named_parameters()]
+        sums = self.gather({i: checksum(snapshot, parameters) for i, snapshot in trained.snapshots.items()})
+        before, first = checksum(trained.parent, parameters), dict[float, int]()
+        for index, total in sums.items():
+            other = first.setdefault(total, index)
+            if total != before and not np.array_equal(trained.parts[index], trained.parts[other]):
+                raise InputError(
+                    f"candidates {other} and {index} have different samples and the same weights, so your loop seems "
+                    "to average gradients over processes, as DistributedDataParallel does: train the model without "
+                    "it, or give the wrapped model to the Population."
+                )
 
     def _captured(self) -> tuple[Snapshot, list[Any]]:
         return self._network.capture(), self._optimizer.capture()
@@ -482,9 +519,3 @@ def _mismatches(
             elif mine.dtype != theirs.dtype:
                 found.append(f"{name} is {theirs.dtype} there and {mine.dtype} here")
     return sorted(found)[:5]
-
-
-def _differences(present: list[list[dict[str, Any]]], saved: list[list[dict[str, Any]]]) -> list[str]:
-    """How a saved optimizer differs from the present one in its groups and their options, but a scheduler's."""
-    here, there = ([[group.keys() - _OF_SCHEDULERS for group in own] for own in all_of] for all_of in (present, saved))
-    return [] if here == there else ["the optimizer's type or parameter groups differ"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Indices = npt.NDArray[np.intp]
+from gradlex.selection.protocol import Indices
 
 
 def split(num_samples: int, size: int, rng: np.random.Generator) -> list[Indices]:

@@ -7,7 +7,7 @@ holds them stays valid; only the storage behind them changes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -33,8 +33,17 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def kept_modes(model: nn.Module) -> Iterator[Callable[[], None]]:
-    """Put each layer back into its training or evaluation mode afterwards; what it yields does so at once."""
+def kept_modes(model: nn.Module) -> Iterator[None]:
+    """Put each layer back into its training or evaluation mode afterwards."""
+    put_back = remember_modes(model)
+    try:
+        yield
+    finally:
+        put_back()
+
+
+def remember_modes(model: nn.Module) -> Callable[[], None]:
+    """A function that puts each layer back into the training or evaluation mode that it is in now."""
     modes = [(layer, layer.training) for layer in model.modules()]
 
     def put_back() -> None:
@@ -42,10 +51,7 @@ def kept_modes(model: nn.Module) -> Iterator[Callable[[], None]]:
             if layer.training != training:  # a module's attributes are slow to set
                 layer.training = training
 
-    try:
-        yield put_back
-    finally:
-        put_back()
+    return put_back
 
 
 def cloned(state: Any) -> Any:
@@ -67,13 +73,18 @@ class Network:
 
     def __init__(self, model: nn.Module) -> None:
         self.module = unwrapped(model)
-        lazy = [name for name, p in self.module.named_parameters() if nn.parameter.is_lazy(p)]
+        if isinstance(self.module, torch.jit.ScriptModule):
+            raise InputError(
+                "a Population can't swap the weights of a scripted model: give it before torch.jit.script."
+            )
+        live = (*self.module.named_parameters(), *self.module.named_buffers())
+        lazy = [name for name, tensor in live if nn.parameter.is_lazy(tensor)]
         if lazy:
             raise InputError(
-                f"the model's parameters {_first(lazy)} have no shape yet: pass one batch through the model first."
+                f"the model's tensors {_first(lazy)} have no shape yet: pass one batch through the model first."
             )
         self._layers = dict(self.module.named_modules())
-        self._parameters = self._named("_parameters")
+        self._parameters = _named(self._layers, "_parameters")
         self._extra = [
             (name, layer)
             for name, layer in self.module.named_modules()
@@ -127,9 +138,10 @@ class Network:
 
     def check(self, parent: Snapshot | None = None) -> None:
         """Raise an error if the parameters are other objects now; a new layer is found between generations."""
+        layers = dict(self.module.named_modules())
         if parent is None:
-            self._layers = dict(self.module.named_modules())
-        now = self._named("_parameters")
+            self._layers = layers
+        now = _named(layers, "_parameters")
         replaced = [name for name, p in self._parameters.items() if now.get(name) is not p] + [
             name for name in now if name not in self._parameters
         ]
@@ -151,20 +163,21 @@ class Network:
 
     def _tensors(self) -> dict[str, Tensor | None]:
         """Every parameter and buffer by name, live, tied ones once."""
-        return {**self._named("_parameters"), **self._named("_buffers")}
+        return {**_named(self._layers, "_parameters"), **_named(self._layers, "_buffers")}
 
-    def _named(self, kind: str) -> dict[str, Any]:
-        """The parameters or buffers by name, as torch names them: tied ones once. A buffer may be None."""
-        found: dict[str, Any] = {}
-        seen = set()
-        for owner, layer in self._layers.items():
-            for name, tensor in getattr(layer, kind).items():
-                if id(tensor) in seen or (tensor is None and kind == "_parameters"):
-                    continue
-                found[f"{owner}.{name}" if owner else name] = tensor
-                if tensor is not None:
-                    seen.add(id(tensor))
-        return found
+
+def _named(layers: Mapping[str, nn.Module], kind: str) -> dict[str, Any]:
+    """The parameters or buffers by name, as torch names them: tied ones once. A buffer may be None."""
+    found: dict[str, Any] = {}
+    seen = set()
+    for owner, layer in layers.items():
+        for name, tensor in getattr(layer, kind).items():
+            if id(tensor) in seen or (tensor is None and kind == "_parameters"):
+                continue
+            found[f"{owner}.{name}" if owner else name] = tensor
+            if tensor is not None:
+                seen.add(id(tensor))
+    return found
 
 
 class OptimizerState:
@@ -208,21 +221,36 @@ class OptimizerState:
                 optimizer.state[parameters[int(number)]] = dict(values)
 
     def options(self) -> list[list[dict[str, Any]]]:
-        """The options of each parameter group of each optimizer."""
+        """The options of each parameter group of each optimizer, and how many parameters it has."""
         return [
-            [{key: cloned(value) for key, value in group.items() if key != "params"} for group in each.param_groups]
+            [{k: len(v) if k == "params" else cloned(v) for k, v in group.items()} for group in each.param_groups]
             for each in self._optimizers
         ]
+
+    def fit(self, options: list[list[dict[str, Any]]]) -> bool:
+        """Whether options are from optimizers like these; a scheduler adds some."""
+        return [[len(group["params"]) for group in each.param_groups] for each in self._optimizers] == [
+            [group["params"] for group in groups] for groups in options
+        ] and all(
+            each.defaults.keys() <= group.keys()
+            for each, groups in zip(self._optimizers, options, strict=True)
+            for group in groups
+        )
 
     def set_options(self, options: list[list[dict[str, Any]]]) -> None:
         """Set the options of each parameter group."""
         for optimizer, groups in zip(self._optimizers, options, strict=True):
             for group, values in zip(optimizer.param_groups, groups, strict=True):
-                group.update(values)
+                group.update({key: cloned(value) for key, value in values.items() if key != "params"})
 
     @staticmethod
     def _parameters(optimizer: Optimizer) -> list[Tensor]:
         return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def checksum(snapshot: Snapshot, parameters: Collection[str]) -> float:
+    """The sum of all parameters, which differs for parameters that differ."""
+    return sum(float(_wide(snapshot["tensors"][name]).abs().sum()) for name in parameters)
 
 
 def finite(snapshot: Snapshot, parent: Snapshot) -> bool:

@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -23,8 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from gradlex.population.state import cloned
-
-Floats = npt.NDArray[np.float64]
+from gradlex.selection.protocol import Floats
 
 
 class Team(Protocol):
@@ -55,12 +53,9 @@ class Team(Protocol):
 
 
 class Alone:
-    """One process that does everything, or processes that all do the same (DistributedDataParallel)."""
+    """One process that does everything."""
 
-    processes = 1
-
-    def __init__(self, rank: int = 0) -> None:
-        self.rank = rank
+    rank, processes = 0, 1
 
     def mine(self, size: int) -> list[int]:
         """All of them."""
@@ -150,6 +145,22 @@ class Distributed:
             dist.broadcast(flat, src=owner)
 
 
+class Together(Distributed):
+    """Processes that train every candidate together (DistributedDataParallel): rank 0's results are everybody's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.processes = 1  # rank 0 owns every candidate
+
+    def mine(self, size: int) -> list[int]:
+        """All of them."""
+        return list(range(size))
+
+    def share(self, rows: Mapping[int, Floats], wanted: list[int], length: int) -> Floats:
+        """Rank 0's rows: each process has batch-norm statistics of its own."""
+        return super().share(rows if self.rank == 0 else {}, wanted, length)
+
+
 class _Layout:
     """A tensor without its values: what the others allocate before they receive it."""
 
@@ -166,7 +177,7 @@ class _Layout:
 def find_team(model: nn.Module) -> Team:
     """The processes that this one was started with: by torchrun, or in a process group of the caller's.
 
-    A model in DistributedDataParallel is trained by all processes together, so each of them does the same.
+    A model in DistributedDataParallel is trained by all processes together, so each of them trains all candidates.
     """
     wrapped = isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel)
     if not dist.is_available() or not (dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) > 1):
@@ -176,7 +187,7 @@ def find_team(model: nn.Module) -> Team:
     atexit.unregister(leave)
     atexit.register(leave)
     if wrapped:
-        return Alone(dist.get_rank())
+        return Together()
     return Distributed() if dist.get_world_size() > 1 else Alone()
 
 

@@ -6,7 +6,6 @@ from .page import write_experiment_page as write_experiment_page
 from .page import write_run_page as write_run_page
 from .paper import figure2 as figure2
 from .paper import paper as paper
-from .results_page import write_results_page as write_results_page
 from .statistics import holm as holm
 from .statistics import paired as paired
 from .summary import summary as summary

@@ -108,8 +108,6 @@ def compare(
     metric: str | None = None,
     higher_is_better: bool | None = None,
     title: str = "",
-    setting: str = "",
-    questions: Sequence[Mapping[str, Any]] = (),
     progress: bool = True,
     commands_only: bool = False,
     **options: Any,
@@ -139,8 +137,6 @@ def compare(
         metric: What is compared (default: accuracy, or the task's primary metric).
         higher_is_better: Whether a higher value is a better one (default: True, or as the task says).
         title: What the comparison is called.
-        setting: The setting in plain words, for reports.
-        questions: For the page of results: `{"pair": [first, second], "question": text}`.
         progress: Print a line for each run.
         commands_only: Start nothing; `commands` of the result has a shell command for each run.
         options: More recipe fields, or options of `gradlex.train` such as `test` and `device`.
@@ -180,13 +176,8 @@ def compare(
         base, metric, higher_is_better = Recipe(), metric or "accuracy", higher_is_better is None or higher_is_better
     else:
         from gradlex.data import DATASETS, OWN
-        from gradlex.runs.problem import Given
 
-        objects = {name: options.pop(name, None) for name in ("augment", "task")}
-        fields = {name: options.pop(name) for name in [*options] if name in Recipe.model_fields}
-        given = Given.of(experiment, data, recipe, fields, **objects)
-        base, experiment, data = given.recipe, given.model, given.data
-        options |= {name: getattr(given, name) for name in objects}
+        base, experiment, data = _taken_apart(experiment, data, recipe, options)
         usual = base.epochs or DATASETS.get(base.dataset, OWN).epochs
         epochs = usual if epochs is None else epochs
     epochs = check("epochs", Count, epochs)
@@ -197,8 +188,6 @@ def compare(
     shared = {name: base.to_dict()[name] for name in base.model_fields_set - {"epochs", "population", "seed"}}
     plan = {
         "title": title or ("comparison" if out is None else ""),
-        "setting": setting,
-        "questions": list(questions),
         "methods": names,
         "seeds": seeds,
         "pairs": [_pair(pair, names) for pair in pairs or ()],
@@ -220,10 +209,13 @@ def compare(
         listed = commands(missing, {**flags, "epochs": epochs, "population": size}, folder)
         return Comparison(study=studies(folder)[0], commands=tuple(listed))
     function: Callable[[Arm], Any] = (
-        functools.partial(run_own, portable(experiment))  # type: ignore[arg-type]
+        functools.partial(run_own, portable(experiment), metric)  # type: ignore[arg-type]
         if own
         else functools.partial(train_arm, experiment, data, base, options, epochs, size)
     )
+    say = Console(stderr=True, quiet=not progress, highlight=False).print
+    if not missing:
+        say(f"All {len(arms)} runs are finished: nothing was trained.")
     failures = []
     for number, finished in enumerate(run_arms(function, missing, backend), start=len(arms) - len(missing) + 1):
         if finished.reason:
@@ -231,15 +223,25 @@ def compare(
         elif higher_is_better is None:  # the task knows, and which metric is its primary one
             metric = metric or next(iter(finished.value))
             higher_is_better, fraction = finished.value.get(metric, (True, None))
-            told = {"metric": metric, "higher_is_better": higher_is_better, "fraction": fraction}
-            declare(folder, {**plan, **told})
-        if progress:
-            failed = f" failed: {finished.reason}" if finished.reason else ""
-            Console(stderr=True).print(f"{number} of {len(arms)} runs: {finished.name}{failed}", highlight=False)
+            found = {"metric": metric, "higher_is_better": higher_is_better, "fraction": fraction}
+            declare(folder, plan | found)
+        failed = f" failed: {finished.reason}" if finished.reason else ""
+        say(f"{number} of {len(arms)} runs: {finished.name}{failed}")
     study = studies(folder)[0]
     if out is None:
         weakref.finalize(study, shutil.rmtree, folder, ignore_errors=True)
     return Comparison(study=study, failures=tuple(failures))
+
+
+def _taken_apart(model: Any, data: Any, recipe: Recipe | None, options: dict[str, Any]) -> tuple[Recipe, Any, Any]:
+    """The recipe with all names and fields; model and data if they are objects. Other objects stay in `options`."""
+    from gradlex.runs.problem import Given
+
+    objects = {name: options.pop(name, None) for name in ("augment", "task")}
+    fields = {name: options.pop(name) for name in [*options] if name in Recipe.model_fields}
+    given = Given.of(model, data, recipe, fields, **objects)
+    options |= {name: getattr(given, name) for name in objects}
+    return given.recipe, given.model, given.data
 
 
 def _listed(name: str, given: Any) -> list[Any]:

@@ -200,8 +200,8 @@ def _what_is_missing(found: Difference, tests: int) -> str:
         return "One seed cannot decide; run at least three."
     if found.error is None:
         return "All seeds show the same difference, so there is no interval."
-    needed = seeds_needed(found, tests) or 101
-    many = f"about {needed}" if needed <= 100 else "more than 100"
+    needed = seeds_needed(found, tests)
+    many = "more than 100" if needed is None else f"about {needed}"
     return f"{capital(number_of(found.n, 'seed'))} cannot decide; {many} would."
 
 

@@ -21,14 +21,6 @@ Metrics: TypeAlias = dict[str, dict[str, float | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What the page of results answers: a question, and the comparison that decides it."""
-
-    pair: tuple[str, str]
-    question: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Study:
     """An experiment as its folder declares it, with its runs.
 
@@ -43,7 +35,6 @@ class Study:
         fraction: Whether it is printed as a percentage (None: by its name).
         setting: The setting in plain words.
         order: Its place among others; studies without one come last.
-        questions: The comparisons for the page of results.
         command: What started it.
         note: What a reader must know about it.
     """
@@ -58,7 +49,6 @@ class Study:
     fraction: bool | None = None
     setting: str = ""
     order: float = math.inf
-    questions: tuple[Question, ...] = ()
     command: str = ""
     note: str = ""
 

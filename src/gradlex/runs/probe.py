@@ -104,7 +104,8 @@ def _dtype_hint(model: nn.Module, inputs: Any) -> str:
     given = {leaf.dtype for leaf in leaves(inputs)}
     if len(kinds) != 1 or given == kinds:
         return ""
-    return f" Its parameters are {kinds.pop()}: convert the samples, or the model (model.float())."
+    cure = "the model (model.float())" if all(kind.is_floating_point for kind in given) else "the samples"
+    return f" Its parameters are {kinds.pop()}: convert {cure}."
 
 
 def _check_part(name: str, part: Samples, model: nn.Module, task: Task, device: torch.device) -> None:

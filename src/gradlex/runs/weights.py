@@ -12,10 +12,10 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from gradlex._files import read_bytes
+from gradlex._files import check_file
+from gradlex.data.inputs import check_memory
 from gradlex.errors import InputError
 
-_LARGEST = 2**40  # bytes
 _EXTRA = "gradlex.extra_state"
 
 
@@ -41,8 +41,10 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """What a .safetensors file holds."""
+    check_file(path)
+    check_memory(path.stat().st_size, str(path))
     try:
-        return safetensors.torch.load(read_bytes(path, _LARGEST))
+        return safetensors.torch.load(path.read_bytes())
     except SafetensorError as error:
         raise InputError(f"{path} is not a valid .safetensors file: {error}.") from error
 

@@ -9,18 +9,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from gradlex._checks import check
 from gradlex.errors import InputError
+from gradlex.recipe import Promotion
 from gradlex.selection.protocol import CaseErrors, Choice, Floats, Indices, Rng, Selection, worst_for_nan
 from gradlex.selection.random_choice import Random, Sgd
 from gradlex.selection.strategy import Strategy
 from gradlex.selection.table import chances_of, exact_selections
-
-Promotion = Literal["winner", "average", "expected"]
 
 
 def promoting(promotion: Promotion, strategy: Selection) -> Selection:

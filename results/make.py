@@ -1,17 +1,23 @@
-"""RESULTS.md: one screen of answers; the folder of results holds the plots and an appendix with everything else."""
+"""RESULTS.md, its plots and its appendix, made from the records in this folder: python results/make.py
+
+An experiment's questions stand in its experiment.json: {"questions": [{"pair": [first, second], "question": text}]}.
+What they mean is read from findings.md.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from gradlex._files import read_text, write_atomically
 from gradlex.errors import InputError
 from gradlex.report import figures
 from gradlex.report.decisions import Decision, decisions
-from gradlex.report.frames import Question, Study, studies
+from gradlex.report.frames import EXPERIMENT, Study, studies
+from gradlex.report.paper import figure2
 from gradlex.report.tables import Table, tables
 from gradlex.report.words import NONE, capital
 
@@ -27,30 +33,27 @@ _ANSWERS = {
 }
 
 
-def write_results_page(folder: Path | str = "results", page: Path | str = "RESULTS.md") -> list[Path]:
-    """Write the page of results with its plots and its appendix, from the experiments in a folder.
+@dataclass(frozen=True)
+class Question:
+    """A question, and the comparison that answers it."""
 
-    An experiment's questions stand in its experiment.json. What they mean is read from findings.md in the folder.
+    pair: tuple[str, str]
+    question: str
 
-    Args:
-        folder: Holds the experiments.
-        page: The file of the page. The appendix is README.md in the folder.
 
-    Returns:
-        What was written, the page first.
-    """
-    folder, page = Path(folder), Path(page)
+def make(folder: Path, page: Path) -> None:
+    """Write the page, and its plots and its appendix (README.md) into the folder of the experiments."""
     found = [(study, decisions(study)) for study in studies(folder)]
     asked = [
         (study, question, _decided(study, comparisons, question))
         for study, comparisons in found
-        for question in study.questions
+        for question in questions_of(study)
     ]
     if not asked:
         raise InputError(f"{folder} holds no experiment with a question: add one to its experiment.json.")
     here = os.path.relpath(folder, page.parent)
     groups = {study.title: [decision for other, _, decision in asked if other is study] for study, *_ in asked}
-    findings = read_text(folder / FINDINGS) if (folder / FINDINGS).exists() else ""
+    findings = (folder / FINDINGS).read_text(encoding="utf-8") if (folder / FINDINGS).exists() else ""
     _, first, decision = next((each for each in asked if each[2].answer in figures.VERDICTS), asked[0])
     files, answers = dict[Path, str](), figures.forest(list(groups.items()))
     files[page] = "\n\n".join(
@@ -60,7 +63,7 @@ def write_results_page(folder: Path | str = "results", page: Path | str = "RESUL
             findings.strip(),
             f"![Differences with 95% intervals]({here}/answers.svg)",
             f"The [appendix]({here}/README.md) has all comparisons, costs, curves, and how selection went. This page, "
-            "the appendix and the plots are made from the records by `gradlex report results --results RESULTS.md`.",
+            "the appendix and the plots are made from the records by `python results/make.py`.",
         ]
     )
     files[folder / "answers.svg"] = answers
@@ -69,8 +72,13 @@ def write_results_page(folder: Path | str = "results", page: Path | str = "RESUL
         parts.extend(_section(study, comparisons, folder, files))
     files[folder / "README.md"] = "\n\n".join(part.strip() for part in parts if part.strip())
     for path, text in files.items():
-        write_atomically(path, f"{text.strip()}\n".encode())
-    return list(files)
+        path.write_text(f"{text.strip()}\n", encoding="utf-8")
+
+
+def questions_of(study: Study) -> list[Question]:
+    """The questions that an experiment's file names."""
+    given = json.loads((study.path / EXPERIMENT).read_text(encoding="utf-8")).get("questions", [])
+    return [Question(tuple(each["pair"]), each["question"]) for each in given]
 
 
 def statement(asked: Question, decision: Decision) -> str:
@@ -116,9 +124,13 @@ def _section(study: Study, comparisons: list[Decision], folder: Path, files: dic
     yield from (table.markdown() for table in tables(study, comparisons))
     yield " ".join(f"![{capital(name)}]({here}/{name}.svg)" for name in drawn)
     if next(study.path.glob("*/seed*/activations.npz"), None):
-        from gradlex.report.paper import figure2
-
         yield figure2(study.path).markdown()
         yield f"![Figure 2]({here}/figure2.svg)"
     if study.command:
         yield f"```\n{study.command}\n```"
+
+
+if __name__ == "__main__":
+    HERE = Path(__file__).parent
+    os.chdir(HERE.parent)  # pages link to each other
+    make(Path("results"), Path("RESULTS.md"))

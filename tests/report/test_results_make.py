@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import runpy
+from pathlib import Path
 
 import pytest
 
 from gradlex.errors import InputError
-from gradlex.report import write_results_page
+
+make = runpy.run_path(str(Path(__file__).parents[2] / "results" / "make.py"))["make"]
 
 
 def ask(first, second, question):
@@ -19,7 +22,7 @@ def page(experiment):
     def written(**more):
         path = experiment / "experiment.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
-        write_results_page(experiment.parent, experiment.parent.parent / "RESULTS.md")
+        make(experiment.parent, experiment.parent.parent / "RESULTS.md")
         return (experiment.parent.parent / "RESULTS.md").read_text()
 
     return written
