@@ -1,5 +1,6 @@
 """What importing costs, and which names are public."""
 
+import ast
 import importlib
 import inspect
 import runpy
@@ -57,6 +58,29 @@ def test_at_most_eighty_names_are_documented_and_all_are_there() -> None:
             undocumented = [name for name, value in objects.items() if not value.__doc__]
             generated = [name for name, value in objects.items() if (value.__doc__ or "").startswith(f"{name}(")]
             assert (module, undocumented, generated) == (module, [], [])
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_exports_documented_names_only(room: str) -> None:
+    known = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "reference.py"))["NAMES"]
+    file = Path(gradlex.__file__).with_name(room) / "__init__.py"
+    file = file.with_suffix(".pyi") if file.with_suffix(".pyi").exists() else file
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imported = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    names = {alias.asname or alias.name for node in imported for alias in node.names} - {"Mapping"}
+    assert names <= {*known["gradlex"], *known.get(f"gradlex.{room}", ())}
+
+
+def test_no_two_modules_and_no_two_classes_have_one_name() -> None:
+    files = [path for path in Path(gradlex.__file__).parent.rglob("*.py") if not path.stem.startswith("__")]
+    classes = [
+        node.name
+        for path in files
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    for names in ([path.stem for path in files], classes):
+        assert sorted(names) == sorted(set(names))
 
 
 def test_evolve_is_the_function_and_not_its_module() -> None:

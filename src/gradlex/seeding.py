@@ -16,7 +16,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
     Examples:
         >>> import torch
-        >>> from gradlex.population import seeded
+        >>> from gradlex.seeding import seeded
         >>> with seeded(0, torch.device("cpu")):
         ...     first = torch.rand(1)
         >>> with seeded(0, torch.device("cpu")):

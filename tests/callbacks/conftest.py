@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 import gradlex
-from gradlex.callbacks import LiveRun
+from gradlex.callbacks.callback import LiveRun
 from gradlex.tasks import Classification
 
 

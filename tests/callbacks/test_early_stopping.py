@@ -7,12 +7,11 @@ import pytest
 import torch
 
 import gradlex
-from gradlex import InputError, Record
-from gradlex.callbacks import EarlyStopping, LiveRun, best_generation
+from gradlex import Record
+from gradlex.callbacks.early_stopping import best_generation, out_of_patience
 from gradlex.tasks import Measure
 
 Make = Callable[..., Record]
-Live = Callable[..., LiveRun]
 ACCURACY, LOSS = Measure("accuracy", fraction=True), Measure("loss", higher_is_better=False)
 
 
@@ -44,29 +43,14 @@ def test_test_metrics_decide_nothing(record: Make) -> None:
 
 @pytest.mark.parametrize(("patience", "stops_at"), [(1, 3), (2, 4), (3, 8), (9, None)])
 def test_it_stops_patience_generations_after_the_best(
-    live: Live, history: Callable[..., list[Record]], patience: int, stops_at: int | None
+    history: Callable[..., list[Record]], patience: int, stops_at: int | None
 ) -> None:
-    run, stopping = live(parts=("validation",)), EarlyStopping(patience)
-    stopping.on_start(run)
-    stopped = None
-    for record in history(0.1, 0.5, 0.4, 0.4, 0.6, 0.1, 0.1, 0.1):
-        run.history.append(record)
-        answer = stopping.on_generation(record, run)
-        if answer and stopped is None:
-            stopped = record.generation
-            assert answer == f"no better validation accuracy since generation {stopped - patience}"
+    records = history(0.1, 0.5, 0.4, 0.4, 0.6, 0.1, 0.1, 0.1)
+    answers = [out_of_patience(records[:done], ACCURACY, patience) for done in range(1, 9)]
+    stopped = next((done for done, answer in enumerate(answers, start=1) if answer), None)
     assert stopped == stops_at
-
-
-def test_without_a_validation_part_the_error_says_how_to_get_one(live: Live) -> None:
-    with pytest.raises(InputError, match="validation_fraction"):
-        EarlyStopping(3).on_start(live(parts=("test",)))
-
-
-@pytest.mark.parametrize("patience", [0, -1, 1.5, "3"])
-def test_patience_is_a_count(patience: object) -> None:
-    with pytest.raises(InputError, match="patience must be a whole number of at least 1"):
-        EarlyStopping(patience)  # type: ignore[arg-type]
+    if stopped:
+        assert answers[stopped - 1] == f"no better validation accuracy since generation {stopped - patience}"
 
 
 def test_a_run_that_learns_nothing_more_stops_and_says_why() -> None:

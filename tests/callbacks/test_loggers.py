@@ -12,7 +12,8 @@ import torch
 
 import gradlex
 from gradlex import InputError, Record
-from gradlex.callbacks import LOGGERS, LiveRun, Logger, TensorBoard, WandB
+from gradlex.callbacks import LOGGERS, Logger, TensorBoard, WandB
+from gradlex.callbacks.callback import LiveRun
 
 Make = Callable[..., Record]
 Live = Callable[..., LiveRun]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradlex import Record
-from gradlex.callbacks import LiveRun, Progress
+from gradlex.callbacks import Progress
+from gradlex.callbacks.callback import LiveRun
 
 Make = Callable[..., Record]
 Live = Callable[..., LiveRun]

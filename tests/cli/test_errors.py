@@ -61,6 +61,8 @@ def words_of(text: str) -> str:
         ("compare --experiment nowhere:function", "importing nowhere failed"),
         ("compare --experiment function", "is not of the form package.module:name"),
         ("compare --pairs lexicase", "as in 'lexicase:sgd', got 'lexicase'"),
+        ("tran", "unknown command 'tran'. Did you mean 'train'?"),
+        ("compare --seeds 0,1", "--seeds takes words with spaces between them, got '0,1'."),
         ("compare --jobs 0", "jobs must be a whole number of at least 1, got 0."),
         ("paper table2 --jobs 0", "jobs must be a whole number of at least 1, got 0."),
     ],
@@ -80,7 +82,6 @@ def test_bad_input_is_one_message_and_writes_nothing(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("tran", "Available subcommands: train"),
         ("train --epochs ten", "Error parsing --epochs"),
         ("train --populaton 3", "Perhaps you meant: --population INT"),
         ("train --promotion best", "invalid choice 'best' for argument '--promotion'"),

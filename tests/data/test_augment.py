@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradlex import InputError, Recipe
-from gradlex.data import crop, crop_flip, flip, parse_augment, prepare
+from gradlex.data import crop, crop_flip, flip, prepare
+from gradlex.data.augment import parse_augment
 
 IMAGES = torch.from_numpy(np.random.default_rng(5).integers(1, 256, (9, 3, 6, 8), dtype=np.uint8))
 LABELS = torch.arange(9) % 3

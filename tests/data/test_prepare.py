@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from gradlex import InputError, Recipe
-from gradlex.data import Normalization, crop_flip, normalized, prepare, read_inputs, read_samples
+from gradlex.data import crop_flip, prepare
+from gradlex.data.load import read_inputs, read_samples
+from gradlex.data.normalization import Normalization, normalized
 
 X = torch.randn(20, 2, 4, 4, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(20) % 4

@@ -14,7 +14,10 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from gradlex import InputError
-from gradlex.data import ArraySamples, DatasetSamples, Normalization, Normalize, call, crop_flip, normalized
+from gradlex.data import crop_flip
+from gradlex.data.inputs import call
+from gradlex.data.normalization import Normalization, Normalize, normalized
+from gradlex.data.samples import ArraySamples, DatasetSamples
 
 PLACES = np.array([4, 0, 9, 9])
 IMAGES = torch.from_numpy(np.random.default_rng(5).integers(1, 256, (10, 3, 8, 8), dtype=np.uint8))

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from gradlex import InputError
-from gradlex.experiments import DIVERSITY, common_edges, features, load_features, save_features
+from gradlex.experiments import features, save_features
+from gradlex.experiments.activations import DIVERSITY, common_edges, load_features
 from gradlex.models import build
 from gradlex.report.paper import figure2
 

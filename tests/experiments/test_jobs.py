@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gradlex import InputError
-from gradlex.experiments import make_backend, portable
+from gradlex.experiments.jobs import make_backend, portable
 
 
 def call(function, *arguments):

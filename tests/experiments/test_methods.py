@@ -8,7 +8,10 @@ from torch import nn
 
 import gradlex
 from gradlex import InputError, Recipe
-from gradlex.experiments import METHODS, Arm, find_method, paper_grid, published, read_metrics
+from gradlex.experiments import METHODS, Arm, published
+from gradlex.experiments.arm import read_metrics
+from gradlex.experiments.grids import paper_grid
+from gradlex.experiments.methods import find_method
 
 
 def runs_of(grid):

@@ -107,17 +107,39 @@ def test_a_schedule_for_each_batch_is_a_function_of_epoch_and_batch() -> None:
     assert seen[0] == seen[1] == pytest.approx([0.1, 0.05, 0.1 / 3, 0.025])
 
 
-def test_a_scheduler_stepped_for_the_first_candidate_alone_advances_once_a_batch() -> None:
+def test_a_scheduler_that_is_set_back_gives_every_candidate_the_same_schedule() -> None:
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=8)
+    population = Population(model, optimizer, size=2)
+    seen: list[tuple[float, float]] = []
+    for _ in range(2):
+        position = scheduler.state_dict()
+        options = [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+        for candidate in population.candidates(40):
+            scheduler.load_state_dict(position)
+            for group, old in zip(optimizer.param_groups, options, strict=True):
+                group.update(old)
+            for batch in np.array_split(candidate.indices, 4):
+                seen.append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["betas"][0]))
+                step(model, optimizer, indices=batch)
+                scheduler.step()
+        population.select(solved(model), 40)
+    assert seen[:4] == seen[4:8]
+    assert seen[8:12] == seen[12:]
+    assert len(set(seen)) == 8
+
+
+def test_a_scheduler_that_goes_on_from_one_candidate_to_the_next_is_warned_of() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-    population = Population(model, optimizer, size=2)
-    for candidate in population.candidates(40):
-        for batch in np.array_split(candidate.indices, 4):
-            step(model, optimizer, indices=batch)
-            if candidate.index == 0:
-                scheduler.step()
-    assert optimizer.param_groups[0]["lr"] == 0.5**4
+    candidates = Population(model, optimizer, size=2).candidates(40)
+    for _ in range(2):
+        step(model, optimizer, indices=next(candidates).indices)
+        scheduler.step()
+    with pytest.warns(UserWarning, match="candidate 1 ends with another learning rate than the one before it"):
+        assert next(candidates, None) is None
 
 
 def test_several_optimizers_may_share_the_model() -> None:

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-import gradlex
 from gradlex import InputError, compare
 from gradlex.experiments import METHODS, Method
 from gradlex.experiments.arm import read_metrics
+from gradlex.report.frames import history
 from gradlex.tasks import Measure, Regression
 
 sys.path.insert(0, str(Path(__file__).parent))  # for processes too: they import the loops
@@ -89,11 +89,11 @@ def test_methods_start_from_the_same_weights_and_seeds_from_others(compared):
 
 
 def test_every_generation_has_a_record(compared):
-    record = gradlex.report.history(compared.path / "lexicase" / "seed0")
+    record = history(compared.path / "lexicase" / "seed0")
     assert record.generation.tolist() == [1, 2, 3, 4, 5]
     assert (record.lr == 0.1).all()
     assert record.reason.isin(["sole_survivor", "all_failed", "exhausted"]).all()
-    assert gradlex.report.history(compared.path / "sgd" / "seed0").reason.tolist() == ["only_candidate"]
+    assert history(compared.path / "sgd" / "seed0").reason.tolist() == ["only_candidate"]
 
 
 def test_finished_runs_are_not_repeated_and_seeds_are_added(compared, tmp_path):
@@ -122,7 +122,7 @@ def test_a_run_that_dies_is_reported_and_continued_from_its_checkpoint(tmp_path)
     assert resumed.frame.finished.all()
     states = [torch.load(each.path / "lexicase/seed0/checkpoint.pt", weights_only=True) for each in (resumed, whole)]
     torch.testing.assert_close(states[0]["model"], states[1]["model"], rtol=0, atol=0)
-    assert gradlex.report.history(resumed.path / "lexicase/seed0").generation.tolist() == [1, 2, 3, 4, 5]
+    assert history(resumed.path / "lexicase/seed0").generation.tolist() == [1, 2, 3, 4, 5]
     assert resumed.frame.samples_trained.tolist() == whole.frame.samples_trained.tolist()
 
 
@@ -131,7 +131,7 @@ def test_a_run_that_starts_anew_replaces_its_records(tmp_path):
     compare(own_loops.experiment, **{**HERE, "methods": ["lexicase"], "seeds": [0]}, out=tmp_path)
     (folder / "result.json").unlink()
     compare(own_loops.experiment, **{**HERE, "methods": ["lexicase"], "seeds": [0]}, out=tmp_path)
-    assert gradlex.report.history(folder).generation.tolist() == [1, 2, 3, 4, 5]
+    assert history(folder).generation.tolist() == [1, 2, 3, 4, 5]
 
 
 def test_a_failing_run_leaves_its_traceback_and_the_others_go_on(tmp_path):
@@ -201,7 +201,7 @@ def test_late_branches_and_own_methods_train_as_they_say(tmp_path):
     half = Method(name="half", title="half", changes={"selection": "random", "branch_at": 0.5, "population": 2})
     options = {"epochs": 4, "backend": "serial", "progress": False, "seeds": [0]}
     found = compare(own_loops.mean_of_parents, methods=["swa", "branched-average", half], out=tmp_path, **options)
-    records = {method: gradlex.report.history(tmp_path / method / "seed0") for method in found.study.methods}
+    records = {method: history(tmp_path / method / "seed0") for method in found.study.methods}
     assert records["swa"].most_samples.tolist() == [60, 60, 60, 60]
     assert records["branched-average"].most_samples.tolist() == [60, 60, 60, 15]
     assert records["half"].most_samples.tolist() == [60, 60, 30, 30]
@@ -342,7 +342,7 @@ def test_commands_cannot_hold_what_has_no_flag(tmp_path):
 def test_parts_of_ones_own_may_be_an_array(tmp_path):
     found = compare(own_loops.own_parts, **{**HERE, "methods": ["lexicase"]}, seeds=[0], out=tmp_path)
     assert found.frame.finished.all()
-    assert set(gradlex.report.history(tmp_path / "lexicase" / "seed0").samples) == {own_loops.TRAIN}
+    assert set(history(tmp_path / "lexicase" / "seed0").samples) == {own_loops.TRAIN}
 
 
 def test_a_test_metric_that_is_not_a_number_is_no_result_and_no_plot(tmp_path):

@@ -9,7 +9,8 @@ import pytest
 
 import gradlex
 from gradlex.errors import InputError
-from gradlex.report import history, results, summary, write_experiment_page, write_run_page
+from gradlex.report import results, summary, write_experiment_page, write_run_page
+from gradlex.report.frames import history
 
 
 def test_a_folder_of_experiments_is_a_frame_with_a_row_for_each_run(experiment):

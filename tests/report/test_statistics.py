@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gradlex.report import holm, paired
-from gradlex.report.statistics import detectable, power, seeds_needed
+from gradlex.report.statistics import detectable, holm, paired, power, seeds_needed
 
 
 def by_seed(values):

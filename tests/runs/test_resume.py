@@ -211,7 +211,7 @@ def test_a_run_that_a_callback_ended_and_that_was_killed_then_stays_ended(tmp_pa
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(stopped: Path) -> None:
     before = {path.name: path.read_bytes() for path in stopped.iterdir()}
-    with pytest.raises(gradlex.InputError, match="already holds a run: choose another folder, or set resume=True"):
+    with pytest.raises(gradlex.InputError, match="already holds a run: choose another folder, or continue it"):
         train(stopped)
     assert {path.name: path.read_bytes() for path in stopped.iterdir()} == before
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import gradlex
 from gradlex import Population, Recipe
-from gradlex.population import batches
+from gradlex.population.split import batches
 from gradlex.tasks import Measure, Task
 
 

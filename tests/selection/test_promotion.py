@@ -15,9 +15,9 @@ from gradlex.selection import (
     TableErrors,
     Tournament,
     make_selection,
-    promoting,
     selection_probabilities,
 )
+from gradlex.selection.promotion import promoting
 
 EXACT = [
     "lexicase",

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from gradlex import InputError
-from gradlex.tasks import TASKS, Classification, Custom, MultiLabel, Regression, Task, infer_task, make_task
+from gradlex.tasks import TASKS, Classification, Custom, MultiLabel, Regression, Task, make_task
+from gradlex.tasks.make import infer_task
 
 LABELS = torch.tensor([0, 2, 1, 2])
 NUMBERS = torch.tensor([0.5, 2.0, 1.0, 2.0])

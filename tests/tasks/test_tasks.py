@@ -11,7 +11,8 @@ from sklearn import metrics as reference
 from torch import Tensor, nn
 
 from gradlex import InputError
-from gradlex.tasks import Classification, ClassTable, Custom, Measure, MultiLabel, Regression, Task
+from gradlex.tasks import Classification, Custom, Measure, MultiLabel, Regression, Task
+from gradlex.tasks.classification import ClassTable
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:

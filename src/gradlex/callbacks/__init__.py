@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 
 from gradlex.callbacks.callback import Callback as Callback
-from gradlex.callbacks.callback import LiveRun as LiveRun
-from gradlex.callbacks.early_stopping import EarlyStopping as EarlyStopping
-from gradlex.callbacks.early_stopping import best_generation as best_generation
 from gradlex.callbacks.loggers import Logger as Logger
 from gradlex.callbacks.loggers import TensorBoard as TensorBoard
 from gradlex.callbacks.loggers import WandB as WandB

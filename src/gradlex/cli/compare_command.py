@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from gradlex._checks import Count, check
 from gradlex._objects import load_object
-from gradlex.callbacks.progress import counted
+from gradlex.callbacks.progress import counted, shown
 from gradlex.cli.flags import Command, Group
 from gradlex.cli.train_command import DATA, MODEL, OPTIMIZATION, POPULATION
 from gradlex.errors import InputError, RunError
@@ -89,7 +89,8 @@ class Compare(Command):
             commands_only=self.commands,
             **own,
         )
-        print("\n".join(found.commands) if self.commands else found)
+        where = f"Folder: {shown(found.path)}\n\nNext: gradlex report {shown(found.path)} --page"
+        print("\n".join(found.commands) if self.commands else f"{str(found).strip()}\n\n{where}")
         if found.failures:
             raise RunError(f"{counted(len(found.failures), 'run')} failed: run the command again to retry.")
 

@@ -17,7 +17,7 @@ from gradlex.cli.train_command import metrics_text
 from gradlex.errors import InputError
 
 if TYPE_CHECKING:
-    from gradlex.tasks import ClassTable
+    from gradlex.tasks.classification import ClassTable
 
 _FEW, _WIDTH = 10, 80
 _CORNER = "true \\ predicted"

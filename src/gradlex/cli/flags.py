@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, Union, get_args, get_ori
 import tyro
 from pydantic import BaseModel, ConfigDict
 
-from gradlex.errors import InputError
+from gradlex.errors import InputError, unknown_name
 from gradlex.recipe import Recipe
 
 COMMANDS = ("train", "resume", "evaluate", "predict", "compare", "paper", "report", "list")
@@ -70,6 +70,8 @@ def parse(words: Sequence[str]) -> Command:
 
 def _overview(words: Sequence[str]) -> Command:
     """The help of all commands, shell completion, or an error for a word that is no command."""
+    if words and not words[0].startswith("-"):
+        raise unknown_name("command", words[0], COMMANDS)
     kinds: dict[str, Callable[..., Any]] = {name: _type_of(_find(name), everything=True) for name in COMMANDS}
     for kind in kinds.values():
         kind.__doc__ = (kind.__doc__ or "").partition("\n")[0]
@@ -164,6 +166,8 @@ def _give_hints(flags: Sequence[str]) -> None:
         name, _, value = flag.replace("_", "-").partition("=")
         if name in _OTHER_WORDS:
             raise InputError(f"there is no {name}: use {_OTHER_WORDS[name]}.")
+        if name in ("--seeds", "--methods", "--pairs") and "," in (value or following):
+            raise InputError(f"{name} takes words with spaces between them, got {value or following!r}.")
         if name == "--momentum" and (value or following) in ("reset", "inherit"):
             state = value or following
             raise InputError(f"--momentum is a number, such as 0.9, got {state!r}: use --momentum-state {state}.")

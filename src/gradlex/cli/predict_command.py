@@ -24,7 +24,7 @@ class Predict(Command):
     """The run folder."""
     input: Annotated[Path, tyro.conf.Positional]
     """An image, a folder of images, an .npz archive with an array x, or, for a run on a table, a table with the same
-    columns."""
+    columns. Numbers on the scale of the training data, such as bytes from 0 to 255."""
     model: Annotated[str | None, tyro.conf.arg(metavar="MODULE:FUNCTION")] = None
     """For a run trained from Python: the function that makes its network."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="PREDICTIONS.csv")] = None
@@ -35,7 +35,7 @@ class Predict(Command):
     def __call__(self) -> None:
         """Print a line for each sample, or write a file."""
         check_csv(self.out)
-        from gradlex.data import read_inputs
+        from gradlex.data.load import read_inputs
         from gradlex.runs import load
         from gradlex.runs.evaluate import columns_of
 

@@ -81,7 +81,8 @@ def crop_flip(padding: int) -> Augmentation:
     """The paper's augmentation: a random crop, then a random horizontal flip.
 
     Examples:
-        >>> from gradlex.data import crop_flip, parse_augment
+        >>> from gradlex.data import crop_flip
+        >>> from gradlex.data.augment import parse_augment
         >>> crop_flip(4) == parse_augment("crop4,flip")
         True
     """
@@ -92,7 +93,7 @@ def parse_augment(text: str) -> Augmentation | None:
     """The augmentation that a text names: none, or some of cropN, flip and module:function, in order.
 
     Examples:
-        >>> from gradlex.data import parse_augment
+        >>> from gradlex.data.augment import parse_augment
         >>> parse_augment("crop4") is None, parse_augment("none") is None
         (False, True)
     """

@@ -22,7 +22,7 @@ def call(model: Callable[..., Any], inputs: Inputs) -> Tensor:
     An output that is not a tensor is unwrapped: its `logits` if it has some, or the first of a tuple.
 
     Examples:
-        >>> from gradlex.data import call
+        >>> from gradlex.data.inputs import call
         >>> call(lambda a, b: (a + b, "more"), (torch.ones(2), torch.ones(2)))
         tensor([2., 2.])
     """

@@ -14,10 +14,10 @@ from gradlex.data.datasets import DATASETS, load_public
 from gradlex.data.inputs import checked_inputs, checked_targets, leaves, printable
 from gradlex.data.samples import ArraySamples, DatasetSamples, Samples
 from gradlex.errors import InputError, did_you_mean, warn
-from gradlex.recipe import Recipe
+from gradlex.recipe import GIVEN, Recipe
 
 if TYPE_CHECKING:
-    from gradlex.data.tables import Rows
+    from gradlex.data.rows import Rows
 
 Part: TypeAlias = "Samples | Rows"
 
@@ -28,11 +28,12 @@ def kind_of(dataset: str) -> str:
     """What a dataset's name or path stands for: public, folder, archive or table."""
     path = Path(dataset).expanduser()
     kind = "public" if dataset in DATASETS else "folder" if path.is_dir() else _ENDINGS.get(path.suffix.lower())
+    if dataset == GIVEN:
+        raise InputError("the data was passed in from Python, which isn't stored: pass it in again.")
     if kind is None:
         raise InputError(
             f"unknown dataset {dataset!r:.200}.{did_you_mean(dataset, DATASETS)} Give one of {', '.join(DATASETS)}, a "
-            "folder of images, or a .npz, .csv or .parquet file. Data that was passed in from Python must be passed "
-            "in again."
+            "folder of images, or a .npz, .csv or .parquet file."
         )
     return kind
 
@@ -60,7 +61,7 @@ def load(
 
         return load_archive(path, task)
     if kind == "table":
-        from gradlex.data.tables import load_table
+        from gradlex.data.rows import load_table
 
         return load_table(path if data is None else data, recipe.target, task)
     return (_samples(data) if isinstance(data, tuple | list) else _dataset(data, clean)), None, None
@@ -75,7 +76,7 @@ def read_inputs(given: Any, described: Mapping[str, Any]) -> tuple[list[str], Te
     """
     shape, encoding, names = described.get("input_shape"), described.get("encoding"), None
     if encoding is not None:
-        from gradlex.data.tables import encode_inputs, read_table
+        from gradlex.data.rows import encode_inputs, read_table
 
         x = encode_inputs(read_table(given, encoding), encoding)
     else:
@@ -104,7 +105,7 @@ def read_samples(given: Any, described: Mapping[str, Any]) -> Samples:
     """
     encoding, names = described.get("encoding"), described.get("class_names")
     if encoding is not None:
-        from gradlex.data.tables import read_rows
+        from gradlex.data.rows import read_rows
 
         return read_rows(given, encoding).encoded(encoding)
     if not isinstance(given, str | os.PathLike):

@@ -22,7 +22,7 @@ class Normalization:
 
     Examples:
         >>> import numpy as np
-        >>> from gradlex.data import Normalization
+        >>> from gradlex.data.normalization import Normalization
         >>> Normalization.of(np.array([[0.0, 5.0], [2.0, 5.0]]))  # a constant feature is divided by 1
         Normalization(mean=(1.0, 5.0), std=(1.0, 1.0))
     """
@@ -87,7 +87,7 @@ def normalized(network: nn.Module, normalization: Normalization | None) -> nn.Mo
 
     Examples:
         >>> import torch
-        >>> from gradlex.data import Normalization, normalized
+        >>> from gradlex.data.normalization import Normalization, normalized
         >>> net = normalized(torch.nn.Flatten(), Normalization(mean=(0.0,), std=(0.5,)))
         >>> net(torch.full((1, 1, 1, 2), 255, dtype=torch.uint8)), list(net.state_dict())
         (tensor([[2., 2.]]), ['normalize.mean', 'normalize.std'])

@@ -112,7 +112,7 @@ def prepare(
         try:
             if isinstance(train, Samples):
                 return load(given, Recipe())[0]
-            from gradlex.data.tables import read_rows
+            from gradlex.data.rows import read_rows
 
             return read_rows(given, {"target": recipe.target, "class_names": names})
         except InputError as error:

@@ -33,7 +33,8 @@ class Samples(ABC):
     Examples:
         >>> import numpy as np
         >>> import torch
-        >>> from gradlex.data import ArraySamples, flip
+        >>> from gradlex.data.samples import ArraySamples
+        >>> from gradlex.data import flip
         >>> images = torch.arange(6.0).reshape(2, 1, 1, 3)
         >>> samples = ArraySamples(images, torch.tensor([0, 1])).replace(augment=flip())
         >>> samples.clean(np.array([1]))[0]  # what selection sees
@@ -89,7 +90,7 @@ class ArraySamples(Samples):
     Examples:
         >>> import numpy as np
         >>> import torch
-        >>> from gradlex.data import ArraySamples
+        >>> from gradlex.data.samples import ArraySamples
         >>> words = {"ids": torch.tensor([[1, 2], [3, 4], [5, 6]]), "mask": torch.ones(3, 2)}
         >>> inputs, targets = ArraySamples(words, torch.tensor([0, 1, 0])).clean(np.array([2, 0]))
         >>> inputs["ids"].tolist(), targets.tolist()

@@ -61,7 +61,12 @@ def features(model: nn.Module, images: Tensor) -> dict[str, Features]:
 
 
 def save_features(folder: Path, found: Mapping[str, Features]) -> None:
-    """Keep the features in a run's folder, where figure 2 finds them."""
+    """Keep the features in a run's folder, where `gradlex.report.figure2` finds them.
+
+    Examples:
+        >>> from gradlex.experiments import features, save_features
+        >>> save_features(method.folder, features(model, images))  # doctest: +SKIP
+    """
     write_atomically(folder / ACTIVATIONS, lambda file: np.savez(file, **dict[str, Any](found)))
 
 

@@ -22,8 +22,10 @@ from gradlex import __version__
 from gradlex._files import read_text, write_atomically
 from gradlex.errors import InputError, RunError
 from gradlex.experiments.methods import Method
-from gradlex.population import Candidate, Population, seeded
+from gradlex.population import Candidate, Population
 from gradlex.randomness import torch_seed
+from gradlex.recipe import Recipe
+from gradlex.seeding import seeded
 from gradlex.selection import Choice
 
 
@@ -67,8 +69,11 @@ class Arm:
 
     @property
     def _branch(self) -> int | None:
-        share = self.method.changes.get("branch_at")
-        return None if share is None else min(round(share * self.epochs), self.epochs - 1)
+        return self._recipe.branch if "branch_at" in self.method.changes else None
+
+    @property
+    def _recipe(self) -> Recipe:
+        return Recipe(**{**self.method.changes, "epochs": self.epochs, "population": self.size})
 
     def size_at(self, generation: int) -> int:
         """The number of candidates of a generation, counted from 0: one before a late branch.
@@ -80,7 +85,7 @@ class Arm:
             >>> [arm.size_at(generation) for generation in range(8)]
             [1, 1, 1, 1, 1, 1, 4, 4]
         """
-        return 1 if generation < (self._branch or 0) else self.size
+        return self._recipe.population_at(generation)
 
     def population(
         self,
@@ -166,7 +171,7 @@ def read_metrics(returned: Any) -> dict[str, dict[str, float]]:
     """What an experiment returned, by part: a number is the accuracy on test data, and names may begin with a part.
 
     Examples:
-        >>> from gradlex.experiments import read_metrics
+        >>> from gradlex.experiments.arm import read_metrics
         >>> read_metrics({"accuracy": 0.9, "train_accuracy": 1.0})
         {'test': {'accuracy': 0.9}, 'train': {'accuracy': 1.0}}
     """

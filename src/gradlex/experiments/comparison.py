@@ -15,7 +15,8 @@ from typing import Any
 from filelock import FileLock
 
 from gradlex._files import read_text, write_atomically
-from gradlex.callbacks import Callback, LiveRun
+from gradlex.callbacks import Callback
+from gradlex.callbacks.callback import LiveRun
 from gradlex.errors import InputError
 from gradlex.experiments.arm import Arm, write_json
 from gradlex.experiments.jobs import Backend, Finished
@@ -93,7 +94,7 @@ def train_arm(
     from gradlex.data import prepare
     from gradlex.runs import train
     from gradlex.runs.problem import some_targets
-    from gradlex.tasks import infer_task
+    from gradlex.tasks.make import infer_task
 
     recipe = arm.method.recipe(base.replace(seed=arm.seed), epochs=epochs, population=population)
     if arm.method.on_losses and recipe.task is None and options.get("task") is None:

@@ -21,7 +21,7 @@ class Grid:
     """Datasets x models x methods x seeds, and the recipe that all runs share.
 
     Examples:
-        >>> from gradlex.experiments import paper_grid
+        >>> from gradlex.experiments.grids import paper_grid
         >>> grid = paper_grid("table3", "paper")
         >>> grid.models, grid.num_seeds
         (('vgg16', 'resnet18'), 3)

@@ -13,8 +13,9 @@ import numpy as np
 from pymoo.core.selection import Selection
 
 from gradlex.errors import InputError
-from gradlex.selection import Choice, Indices, select_parents
+from gradlex.selection import Choice, select_parents
 from gradlex.selection import Selection as Strategy
+from gradlex.selection.protocol import Indices
 
 
 class LexicaseSelection(Selection):  # type: ignore[misc]  # pymoo has no types

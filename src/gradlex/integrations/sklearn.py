@@ -22,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from gradlex._checks import Count, check
-from gradlex.data import call
+from gradlex.data.inputs import call
 from gradlex.errors import InputError
-from gradlex.population import seeded
 from gradlex.randomness import torch_seed
 from gradlex.recipe import Recipe
 from gradlex.runs import Run, train
 from gradlex.runs.surroundings import surroundings
+from gradlex.seeding import seeded
 
 _OWN = ("epochs", "batch_size", "lr", "weight_decay", "population", "selection")
 

@@ -2,6 +2,5 @@
 
 from gradlex.models.build import build as build
 from gradlex.models.catalog import MODELS as MODELS
-from gradlex.models.catalog import ModelInfo as ModelInfo
 
-__all__ = ["MODELS", "ModelInfo", "build"]
+__all__ = ["MODELS", "build"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gradlex._checks import Count, Natural, check
-from gradlex.errors import InputError, RunError
+from gradlex.errors import InputError, RunError, warn
 from gradlex.population.attributes import AttributeWatch
 from gradlex.population.examination import ErrorFunction, Examination
 from gradlex.population.split import split
@@ -26,7 +26,6 @@ from gradlex.population.state import (
     checksum,
     cloned,
     finite,
-    kept_modes,
     mean_places,
     move_to_mean,
     remember_modes,
@@ -35,7 +34,8 @@ from gradlex.population.team import Team, find_team
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import MomentumState, Promotion
 from gradlex.seeding import kept_generators, remember_generators, reseed, seeded
-from gradlex.selection import Choice, Selection, make_selection, promoting
+from gradlex.selection import Choice, Selection, make_selection
+from gradlex.selection.promotion import promoting
 from gradlex.selection.protocol import Indices
 
 _VERSION = 1
@@ -79,6 +79,8 @@ class _Trained:
     size: int
     inherits: bool
     """Whether the chosen candidate's optimizer state goes on."""
+    ends: dict[int, list[float]] = field(default_factory=dict)
+    """The learning rates that candidates ended with, by the number of their samples."""
     put_modes_back: Callable[[], None]
     put_generators_back: Callable[[], None]
     candidates: dict[int, Candidate] = field(default_factory=dict)
@@ -157,7 +159,7 @@ class Population:
         self._memory: Mapping[str, npt.NDArray[np.generic]] = {}
         self._trained: _Trained | None = None
         self._loop: Iterator[Candidate] | None = None
-        self._watch = AttributeWatch()
+        self._watch, self._warned = AttributeWatch(), False
         self._put(self.team.hand_over(0, self._captured()))
 
     @property
@@ -232,6 +234,7 @@ class Population:
             reseed(torch_seed(self.seed, "dropout", self.generation, index), self._network.device)
             yield candidate
             self._network.check(trained.parent)
+            self._check_rates(trained, candidate)
             self._watch.look(self._network.module)
             snapshot, state = self._captured()
             candidate.discarded |= not finite(snapshot, trained.parent)
@@ -463,6 +466,16 @@ class Population:
                     "it, or give the wrapped model to the Population."
                 )
 
+    def _check_rates(self, trained: _Trained, candidate: Candidate) -> None:
+        """Warn once of a scheduler that goes on from one candidate to the next."""
+        rates = self._optimizer.rates()
+        if trained.ends.setdefault(len(candidate.indices), rates) != rates and not self._warned:
+            self._warned = True
+            warn(
+                f"candidate {candidate.index} ends with another learning rate than the one before it: step the "
+                "scheduler once an epoch, or set it back for each candidate ('Schedules' in docs/own-loop.md)."
+            )
+
     def _captured(self) -> tuple[Snapshot, list[Any]]:
         return self._network.capture(), self._optimizer.capture()
 
@@ -489,7 +502,8 @@ class Population:
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        with kept_modes(self.model), kept_generators(self._network.device), torch.no_grad():
+        with ExitStack() as stack, kept_generators(self._network.device), torch.no_grad():
+            stack.callback(remember_modes(self.model))
             self.model.eval()
             yield
 

@@ -14,7 +14,7 @@ def split(num_samples: int, size: int, rng: np.random.Generator) -> list[Indices
 
     Examples:
         >>> import numpy as np
-        >>> from gradlex.population import split
+        >>> from gradlex.population.split import split
         >>> parts = split(10, 3, np.random.default_rng(0))
         >>> [len(part) for part in parts]
         [4, 3, 3]
@@ -33,7 +33,7 @@ def batches(part: Indices, batch_size: int) -> list[Indices]:
 
     Examples:
         >>> import numpy as np
-        >>> from gradlex.population import batches
+        >>> from gradlex.population.split import batches
         >>> [len(batch) for batch in batches(np.arange(10), 4)]
         [4, 3, 3]
     """

@@ -7,8 +7,7 @@ holds them stays valid; only the storage behind them changes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -30,16 +29,6 @@ def unwrapped(model: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             return model
         model = inner
-
-
-@contextmanager
-def kept_modes(model: nn.Module) -> Iterator[None]:
-    """Put each layer back into its training or evaluation mode afterwards."""
-    put_back = remember_modes(model)
-    try:
-        yield
-    finally:
-        put_back()
 
 
 def remember_modes(model: nn.Module) -> Callable[[], None]:
@@ -226,6 +215,10 @@ class OptimizerState:
             [{k: len(v) if k == "params" else cloned(v) for k, v in group.items()} for group in each.param_groups]
             for each in self._optimizers
         ]
+
+    def rates(self) -> list[float]:
+        """The learning rate of each parameter group."""
+        return [float(group["lr"]) for each in self._optimizers for group in each.param_groups if "lr" in group]
 
     def fit(self, options: list[list[dict[str, Any]]]) -> bool:
         """Whether options are from optimizers like these; a scheduler adds some."""

@@ -18,23 +18,11 @@ from torch import nn
 
 from gradlex._checks import Count, Natural, check
 from gradlex.errors import InputError
-from gradlex.experiments import (
-    POPULATION,
-    Arm,
-    Backend,
-    Finished,
-    Method,
-    commands,
-    declare,
-    find_method,
-    make_arms,
-    make_backend,
-    name_of,
-    portable,
-    run_arms,
-    run_own,
-    train_arm,
-)
+from gradlex.experiments import Arm, Method
+from gradlex.experiments.arm import run_own
+from gradlex.experiments.comparison import commands, declare, make_arms, name_of, run_arms, train_arm
+from gradlex.experiments.jobs import Backend, Finished, make_backend, portable
+from gradlex.experiments.methods import POPULATION, find_method
 from gradlex.recipe import Recipe
 from gradlex.report.decisions import Decision, decisions
 from gradlex.report.frames import Study, studies
@@ -175,7 +163,8 @@ def compare(
             )
         base, metric, higher_is_better = Recipe(), metric or "accuracy", higher_is_better is None or higher_is_better
     else:
-        from gradlex.data import DATASETS, OWN
+        from gradlex.data import DATASETS
+        from gradlex.data.datasets import OWN
 
         base, experiment, data = _taken_apart(experiment, data, recipe, options)
         usual = base.epochs or DATASETS.get(base.dataset, OWN).epochs

@@ -11,16 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from gradlex.experiments import (
-    DIVERSITY,
-    Backend,
-    common_edges,
-    features,
-    load_features,
-    paper_grid,
-    published,
-    save_features,
-)
+from gradlex.experiments import features, published, save_features
+from gradlex.experiments.activations import DIVERSITY, common_edges, load_features
+from gradlex.experiments.grids import paper_grid
+from gradlex.experiments.jobs import Backend
 from gradlex.report.compare import Comparison, compare
 from gradlex.report.figures import as_svg, color_of, line_of
 from gradlex.report.frames import Study
@@ -34,7 +28,7 @@ IMAGES = 100  # the paper's number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper:
+class PaperResults:
     """A table of the paper, as far as it was run. Printed, it is the table beside the published one.
 
     Attributes:
@@ -93,7 +87,7 @@ def paper(
     commands_only: bool = False,
     progress: bool = True,
     **options: Any,
-) -> Paper:
+) -> PaperResults:
     """Run table1, table2, table3, table4 or figure2 of the paper. Call it again to continue.
 
     Args:
@@ -135,7 +129,7 @@ def paper(
             if table == "figure2" and not commands_only:
                 _record_features(comparison.study)
             found[dataset, model] = comparison
-    return Paper(name=table, comparisons=found)
+    return PaperResults(name=table, comparisons=found)
 
 
 def figure2(folder: Path | str) -> Table:
@@ -143,6 +137,10 @@ def figure2(folder: Path | str) -> Table:
 
     A run of your own loop keeps them by `save_features(method.folder, features(model, images))`, both of
     `gradlex.experiments`.
+
+    Examples:
+        >>> import gradlex
+        >>> print(gradlex.report.figure2("runs/cifar10").markdown())  # doctest: +SKIP
     """
     kept = {
         (path.parent.name, int(path.name.removeprefix("seed"))): found

@@ -48,7 +48,7 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Differenc
     """The first minus the second, paired by seed; None if they share no seed.
 
     Examples:
-        >>> from gradlex.report import paired
+        >>> from gradlex.report.statistics import paired
         >>> lexicase, sgd = {0: 0.91, 1: 0.93, 2: 0.92}, {0: 0.90, 1: 0.91, 2: 0.91}
         >>> found = paired(lexicase, sgd)
         >>> round(found.mean, 4), round(found.p, 3), found.n
@@ -70,7 +70,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     """The p-values of a family of tests, adjusted by Holm's method (1979); None counts as 1 and stays None.
 
     Examples:
-        >>> from gradlex.report import holm
+        >>> from gradlex.report.statistics import holm
         >>> holm([0.01, None, 0.5])
         [0.03, None, 1.0]
     """

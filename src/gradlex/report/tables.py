@@ -23,13 +23,14 @@ WIDTH = 80
 class Table:
     """Cells of text under names: the first `words` columns hold words, the others numbers.
 
-    A terminal shows the first `narrow` columns.
+    A terminal shows the first `narrow` columns; `rest` explains the others.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    rest: str = ""
     words: int = 1
     narrow: int = 99
 
@@ -51,7 +52,8 @@ class Table:
         marks = [":---" if place < self.words else "---:" for place in range(len(self.columns))]
         lines = [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in (self.columns, *self.rows)]
         table = "\n".join([lines[0], f"| {' | '.join(marks)} |", *lines[1:]])
-        return "\n\n".join(part for part in (self.title and f"**{self.title}**", table, self.note) if part) + "\n"
+        note = " ".join(filter(None, (self.note, self.rest)))
+        return "\n\n".join(part for part in (self.title and f"**{self.title}**", table, note) if part) + "\n"
 
 
 def tables(study: Study, found: Sequence[Decision]) -> list[Table]:
@@ -76,8 +78,8 @@ def results_table(study: Study) -> Table:
         title="Results and cost",
         columns=("method", "seeds", f"test {study.metric}{unit.sign}", f"train{unit.sign}", "time", *thousands),
         rows=tuple(rows),
-        note="Mean ± standard deviation over seeds; costs are means. Critical path: samples that one device trains on "
-        "if each candidate has its own. Time depends on the machine's load.",
+        note="Mean ± standard deviation over seeds; costs are means. Time depends on the machine's load.",
+        rest="Critical path: samples that one device trains on if each candidate has its own.",
         narrow=5,
     )
 
@@ -90,6 +92,7 @@ def comparisons_table(found: Sequence[Decision]) -> Table:
         columns=("comparison", "answer", f"difference{points}", "95% interval", "adjusted p", "seeds", "p", "finds"),
         rows=tuple((each.title, each.answer, *each.cells) for each in found),
         note=RULE,
+        rest="Finds: the true difference that this many seeds with this scatter find four times out of five.",
         words=2,
         narrow=5,
     )
@@ -98,8 +101,8 @@ def comparisons_table(found: Sequence[Decision]) -> Table:
 RULE = (
     "Runs with the same seed are compared by the paired t-test, and p is adjusted by Holm's method for all comparisons "
     "in the table. Better or worse: adjusted p below 0.05. Equivalent: the interval lies within ±0.3 points. Open: "
-    "the seeds are too few to say. Under way: planned seeds are missing. Finds: the true difference that this many "
-    "seeds with this scatter find four times out of five. Intervals cover other seeds, not other samples."
+    "the seeds are too few to say. Under way: planned seeds are missing. Intervals cover other seeds, not other "
+    "samples."
 )
 
 
@@ -120,12 +123,12 @@ def selection_table(study: Study) -> Table | None:
         title="How selection went",
         columns=("method", "cases used", *ENDINGS.values(), "disagreement"),
         rows=tuple(rows),
-        note="Cases used: the median over generations. Disagreement: how often two candidates differ on a case, one "
-        "right and one wrong.",
+        note="Cases used: the median over generations. Tied: the remaining candidates solve the same cases. "
+        "Disagreement: how often two candidates differ on a case, one right and one wrong.",
     )
 
 
-ENDINGS = {"sole_survivor": "one left", "all_failed": "all failed", "exhausted": "cases used up"}
+ENDINGS = {"sole_survivor": "one left", "all_failed": "all failed", "exhausted": "tied"}
 """How a selection ends, in words."""
 
 

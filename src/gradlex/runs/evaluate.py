@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradlex.data import Samples, call
-from gradlex.population import seeded
-from gradlex.population.state import kept_modes
+from gradlex.data.inputs import call
+from gradlex.data.samples import Samples
+from gradlex.population.state import remember_modes
 from gradlex.randomness import torch_seed
-from gradlex.selection import Indices
-from gradlex.tasks import ClassTable, Measure, Task
+from gradlex.seeding import seeded
+from gradlex.selection.protocol import Indices
+from gradlex.tasks import Measure, Task
+from gradlex.tasks.classification import ClassTable
 
 # A fixed number, since a network's last bits depend on its batch. On a CPU batches of 64 to 128 images of 32 x 32 are
 # the fastest: the maps of one layer then stay in its cache.
@@ -92,7 +94,8 @@ def outputs_of(model: nn.Module, samples: Samples, seed: int) -> Iterator[tuple[
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients and autocast inside, and the layers' own modes afterwards."""
-    with kept_modes(model), torch.no_grad(), torch.autocast(device_of(model).type, enabled=False):
+    with ExitStack() as stack, torch.no_grad(), torch.autocast(device_of(model).type, enabled=False):
+        stack.callback(remember_modes(model))
         model.eval()
         yield
 

@@ -79,7 +79,9 @@ class RunFolder:
     def check_free(self) -> None:
         """Raise an error if a run is here, or if this can't become a folder; nothing is changed."""
         if self.holds_run:
-            raise InputError(f"{self.path} already holds a run: choose another folder, or set resume=True.")
+            raise InputError(
+                f"{self.path} already holds a run: choose another folder, or continue it (gradlex resume)."
+            )
         above = self.path
         while not above.exists():
             above = above.parent
@@ -103,7 +105,11 @@ class RunFolder:
     def description(self) -> Described:
         """What run.json holds."""
         if not self.holds_run:
-            raise InputError(f"{self.path} holds no run: there is no {RUN}.")
+            found = sorted(path.parent for path in self.path.glob(f"*/seed*/{RUN}"))
+            cure = (
+                f"it holds a comparison: name one of its runs, such as {found[0]}." if found else f"there is no {RUN}."
+            )
+            raise InputError(f"{self.path} holds no run: {cure}")
         return parsed(Described, read_text(self.path / RUN), self.path / RUN)
 
     def result(self) -> Result:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gradlex.data import Parts, Samples, call
-from gradlex.data.inputs import describe, leaves, map_inputs
+from gradlex.data import Parts
+from gradlex.data.inputs import call, describe, leaves, map_inputs
+from gradlex.data.samples import Samples
 from gradlex.errors import InputError, warn
 from gradlex.population.state import Network
 from gradlex.tasks import Classification, Task

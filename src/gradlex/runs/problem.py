@@ -13,15 +13,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from gradlex.data import Parts, Samples, normalized, prepare
+from gradlex.data import Parts, prepare
+from gradlex.data.normalization import normalized
+from gradlex.data.samples import Samples
 from gradlex.errors import InputError, warn
 from gradlex.models import build
-from gradlex.population import seeded
 from gradlex.randomness import torch_seed
 from gradlex.recipe import GIVEN, Recipe
 from gradlex.runs.folder import WEIGHTS, Described
 from gradlex.runs.probe import lay_channels_last, probe
 from gradlex.runs.weights import put_weights, read_weights
+from gradlex.seeding import seeded
 from gradlex.selection import Selection, make_selection
 from gradlex.selection.strategy import Strategy
 from gradlex.tasks import Task, make_task

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from gradlex._objects import load_object
 from gradlex.callbacks import Record
 from gradlex.callbacks.progress import measured
-from gradlex.data import Normalization, Samples, call, checked_inputs, normalized, read_samples
-from gradlex.data.inputs import leaves, map_inputs
+from gradlex.data.inputs import call, checked_inputs, leaves, map_inputs
+from gradlex.data.load import read_samples
+from gradlex.data.normalization import Normalization, normalized
+from gradlex.data.samples import Samples
 from gradlex.errors import InputError
 from gradlex.models import build
 from gradlex.recipe import GIVEN, Recipe

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gradlex import __version__
-from gradlex.callbacks import Callback, Record, best_generation
+from gradlex.callbacks import Callback, Record
+from gradlex.callbacks.early_stopping import best_generation, out_of_patience
 from gradlex.errors import InputError, InterruptedRun
 from gradlex.evolve import evolve
 from gradlex.population.examination import ErrorFunction
@@ -152,13 +153,15 @@ class Session:
         return {name: self._trainer.measure(part) for name, part in wanted.items() if part is not None}
 
     def _told(self) -> str | None:
-        """Call the callbacks; why one of them ends the run, if one does."""
-        reasons = []
+        """Call the callbacks; why one of them, or patience, ends the run."""
+        reasons: list[str | None] = []
         for callback in self._callbacks:
             answer = callback.on_generation(self.history[-1], self)
             if answer:
                 reasons.append(answer if isinstance(answer, str) else f"by {type(callback).__name__}")
-        return reasons[0] if reasons else None
+        if self.recipe.patience:
+            reasons.append(out_of_patience(self.history, self.task.measures[0], self.recipe.patience))
+        return next(filter(None, reasons), None)
 
     def _save(self) -> None:
         if self._folder is None:

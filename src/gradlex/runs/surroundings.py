@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 
-from gradlex.population import seeded
+from gradlex.seeding import seeded
 
 _TURN = threading.RLock()
 

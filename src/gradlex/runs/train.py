@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gradlex._checks import Count, check
-from gradlex.callbacks import Callback, EarlyStopping, Progress
+from gradlex.callbacks import Callback, Progress
 from gradlex.callbacks.progress import interactive
 from gradlex.errors import InputError
 from gradlex.population.team import find_team
@@ -111,7 +111,7 @@ def train(
         if folder is not None and finished:
             return load(folder.path, given.model, task=problem.task, device=found)
         interrupts = stack.enter_context(Interrupts(handle=folder is not None))
-        epochs, patience = problem.recipe.epochs or 0, problem.recipe.patience
+        epochs = problem.recipe.epochs or 0
         session = Session(
             problem,
             folder,
@@ -120,7 +120,6 @@ def train(
             callbacks=[
                 *([Progress()] if (interactive() if progress is None else progress) else []),
                 *callbacks,
-                *([] if patience is None else [EarlyStopping(patience)]),
             ],
             evaluate_every=evaluate_every or max(1, epochs // 20),
             checkpoint_every=checkpoint_every,

@@ -13,15 +13,18 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from gradlex._text import parse
-from gradlex.data import Samples, call
+from gradlex.data.inputs import call
+from gradlex.data.samples import Samples
 from gradlex.errors import InputError
-from gradlex.population import Candidate, Population, batches, seeded
+from gradlex.population import Candidate, Population
+from gradlex.population.split import batches
 from gradlex.population.state import Network, Snapshot, cloned, mean_places, move_to_mean
 from gradlex.randomness import stream, torch_seed
 from gradlex.recipe import OPTIMIZERS, Recipe
 from gradlex.runs.evaluate import evaluated_batches, outputs_of
 from gradlex.runs.problem import Problem
-from gradlex.selection import Indices
+from gradlex.seeding import seeded
+from gradlex.selection.protocol import Indices
 
 
 class Trainer:

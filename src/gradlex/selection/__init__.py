@@ -9,11 +9,8 @@ from gradlex.selection.groups import group_means as group_means
 from gradlex.selection.informed_lexicase import InformedLexicase as InformedLexicase
 from gradlex.selection.lexicase import Lexicase as Lexicase
 from gradlex.selection.plexicase import Plexicase as Plexicase
-from gradlex.selection.promotion import promoting as promoting
 from gradlex.selection.protocol import CaseErrors as CaseErrors
 from gradlex.selection.protocol import Choice as Choice
-from gradlex.selection.protocol import ErrorTable as ErrorTable
-from gradlex.selection.protocol import Indices as Indices
 from gradlex.selection.protocol import Selection as Selection
 from gradlex.selection.random_choice import Random as Random
 from gradlex.selection.registry import SELECTIONS as SELECTIONS

@@ -26,7 +26,8 @@ def promoting(promotion: Promotion, strategy: Selection) -> Selection:
 
     Examples:
         >>> import numpy as np
-        >>> from gradlex.selection import Lexicase, TableErrors, promoting
+        >>> from gradlex.selection import Lexicase, TableErrors
+        >>> from gradlex.selection.promotion import promoting
         >>> select, errors = promoting("expected", Lexicase()), TableErrors([[0, 0, 0, 1], [1, 1, 1, 0]])
         >>> select(np.arange(4), errors, np.random.default_rng(0)).weights
         {0: 0.75, 1: 0.25}

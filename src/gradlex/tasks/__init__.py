@@ -1,10 +1,8 @@
 """What a network learns: the loss, the error of each case, and the metrics. No other package knows what accuracy is."""
 
 from gradlex.tasks.classification import Classification as Classification
-from gradlex.tasks.classification import ClassTable as ClassTable
 from gradlex.tasks.custom import Custom as Custom
 from gradlex.tasks.make import TASKS as TASKS
-from gradlex.tasks.make import infer_task as infer_task
 from gradlex.tasks.make import make_task as make_task
 from gradlex.tasks.multi_label import MultiLabel as MultiLabel
 from gradlex.tasks.regression import Regression as Regression

@@ -183,7 +183,7 @@ class ClassTable:
 
     Examples:
         >>> import numpy as np
-        >>> from gradlex.tasks import ClassTable
+        >>> from gradlex.tasks.classification import ClassTable
         >>> table = ClassTable(np.array([[2, 0, 0], [0, 1, 0], [0, 2, 1]]))
         >>> table.recall.round(2).tolist()
         [1.0, 1.0, 0.33]

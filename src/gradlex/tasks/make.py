@@ -66,7 +66,7 @@ def infer_task(targets: Any) -> str:
 
     Examples:
         >>> import torch
-        >>> from gradlex.tasks import infer_task
+        >>> from gradlex.tasks.make import infer_task
         >>> infer_task(torch.tensor([0, 2, 1])), infer_task(torch.tensor([0.1, 2.5, 1.0]))
         ('classification', 'regression')
         >>> infer_task(torch.tensor([[0, 1], [1, 1]]))

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from gradlex import InputError, Recipe
-from gradlex.data import prepare, read_inputs, read_samples
+from gradlex.data import prepare
+from gradlex.data.load import read_inputs, read_samples
 
 HOMES = pd.DataFrame(
     {
