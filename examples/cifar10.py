@@ -1,11 +1,11 @@
-"""The paper's question on all of CIFAR-10, as an own loop: does lexicase selection beat SGD, and a random choice?
+"""The paper's question on all of CIFAR-10, in your own loop: does lexicase selection beat SGD, and a random choice?
 
     python examples/cifar10.py --smoke                                     # a minute: shows that it works
     python examples/cifar10.py --data cifar10.npz --out results/cifar10    # the runs of results/plan.md
     python examples/cifar10.py --data data --out paper --model resnet18 --epochs 200 --device cuda   # the paper's size
 
 --data names an archive with x_train, y_train, x_test, y_test (bytes, N x 32 x 32 x 3), or a folder that torchvision
-downloads CIFAR-10 to. Started again, it goes on where it stopped.
+downloads CIFAR-10 to. Run it again to continue where it stopped.
 """
 
 import argparse

@@ -111,7 +111,7 @@ print(f"The candidates differ on {len(split)} of 1,000 cases.")
 # One run proves nothing. `gradlex.compare` calls a function for each method and seed; `method` makes the population and knows the number
 # of epochs. We report the mean test accuracy of the last ten parents, which scatters less than the last one alone.
 #
-# Beside the built-in methods we add one: batch lexicase, whose cases are means over 100 samples, halfway between a single case and
+# To the built-in methods we add one: batch lexicase, whose cases are means over 100 samples, halfway between a single case and
 # the mean of all.
 
 

@@ -43,7 +43,7 @@ def evolve(
 ) -> Iterator[Generation]:
     """Gradient lexicase selection (Ding & Spector 2022, Algorithm 1).
 
-    Yields each generation; the caller evaluates, logs and saves. It goes on from wherever the population is.
+    Yields each generation; the caller evaluates, logs and saves. It continues from the population's generation.
 
     Args:
         population: Holds the model, the optimizer and the selection.

@@ -141,7 +141,7 @@ class Recipe(BaseModel):
     branch_at: Share = 0.0
     """Train one network for this share of the epochs, then branch into the population."""
     tail: str | None = None
-    """Learning rate after the branch: constant(factor=7) or constant(lr=0.05) (default: the schedule goes on)."""
+    """Learning rate after the branch: constant(factor=7) or constant(lr=0.05) (default: the schedule continues)."""
     tail_mean: bool = False
     """The final model is the mean of the parents since the branch, with batch norm recalibrated."""
     recalibrate: Natural = 0

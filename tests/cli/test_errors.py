@@ -62,7 +62,7 @@ def words_of(text: str) -> str:
         ("compare --experiment function", "is not of the form package.module:name"),
         ("compare --pairs lexicase", "as in 'lexicase:sgd', got 'lexicase'"),
         ("tran", "unknown command 'tran'. Did you mean 'train'?"),
-        ("compare --seeds 0,1", "--seeds takes words with spaces between them, got '0,1'."),
+        ("compare --seeds 0,1", "--seeds takes values separated by spaces, got '0,1'."),
         ("compare --jobs 0", "jobs must be a whole number of at least 1, got 0."),
         ("paper table2 --jobs 0", "jobs must be a whole number of at least 1, got 0."),
     ],

@@ -138,7 +138,7 @@ def test_a_scheduler_that_goes_on_from_one_candidate_to_the_next_is_warned_of() 
     for _ in range(2):
         step(model, optimizer, indices=next(candidates).indices)
         scheduler.step()
-    with pytest.warns(UserWarning, match="candidate 1 ends with another learning rate than the one before it"):
+    with pytest.warns(UserWarning, match="candidate 1 ends with a different learning rate than the one before it"):
         assert next(candidates, None) is None
 
 
@@ -612,7 +612,7 @@ def test_a_cast_in_the_middle_of_a_generation_is_an_error() -> None:
 def test_a_layer_that_is_replaced_in_the_body_is_an_error_at_once() -> None:
     model = mlp()
     population = Population(model, size=2)
-    with pytest.raises(InputError, match=r"3\.\w+.* are other objects"):
+    with pytest.raises(InputError, match=r"3\.\w+.* were replaced"):
         for _ in population.candidates(40):
             model[3] = nn.Linear(8, 4)
 
@@ -661,7 +661,7 @@ def test_no_strategy_asks_for_more_cases_at_once_than_memory_may_hold(selection:
 
 
 def test_parts_say_how_many_candidates_there_are() -> None:
-    with pytest.raises(InputError, match="parts are 2, one for each candidate, got size=3"):
+    with pytest.raises(InputError, match="got 2 parts, one for each candidate, and size=3"):
         Population(mlp()).candidates(size=3, parts=[[0], [1]])
 
 

@@ -367,7 +367,7 @@ class Hopeless(Regression):
     [
         (own_loops.two_epochs, "sgd-matched", "trained 2 generations: .* for method.epochs generations, here 5"),
         (own_loops.experiment, "swa", "swa averages the parents from generation method.branch on"),
-        (own_loops.experiment, "lexicase-no-momentum", "trains with momentum 0: make its optimizer with it"),
+        (own_loops.experiment, "lexicase-no-momentum", "trains with momentum 0: make an optimizer with this momentum"),
         (own_loops.experiment, "epsilon-lexicase", "needs the loss of each case as its error, got only 0 and 1"),
         (own_loops.only_a_loss, "sgd", "returned no test accuracy, which is compared"),
     ],

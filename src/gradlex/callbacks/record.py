@@ -22,7 +22,7 @@ Metric: TypeAlias = Annotated[
 
 
 class Record(BaseModel):
-    """One generation of a run: what was trained, who was chosen and why, and what the new parent reaches.
+    """One generation of a run: the losses, the chosen candidate and why, and the new parent's metrics.
 
     Examples:
         >>> from gradlex import Record

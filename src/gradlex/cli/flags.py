@@ -167,7 +167,7 @@ def _give_hints(flags: Sequence[str]) -> None:
         if name in _OTHER_WORDS:
             raise InputError(f"there is no {name}: use {_OTHER_WORDS[name]}.")
         if name in ("--seeds", "--methods", "--pairs") and "," in (value or following):
-            raise InputError(f"{name} takes words with spaces between them, got {value or following!r}.")
+            raise InputError(f"{name} takes values separated by spaces, got {value or following!r}.")
         if name == "--momentum" and (value or following) in ("reset", "inherit"):
             state = value or following
             raise InputError(f"--momentum is a number, such as 0.9, got {state!r}: use --momentum-state {state}.")

@@ -48,7 +48,7 @@ def _data() -> None:
         (info.name, info.description, str(info.batch_size), info.augment, str(info.epochs))
         for info in (*DATASETS.values(), OWN)
     ]
-    note = "Epochs are those of plain SGD; a population of p trains for p + 1 times as many."
+    note = "Epochs are for plain SGD; a population of p trains for p + 1 times as many."
     _print(("dataset", "description", "batch size", "augment", "epochs"), rows, note)
 
 

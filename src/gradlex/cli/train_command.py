@@ -37,7 +37,7 @@ POPULATION = ("momentum_state", "branch_at", "tail", "tail_mean", "recalibrate")
 class Train(Command):
     """Train a network by gradient lexicase selection.
 
-    The run folder it writes is what the other commands take.
+    The other commands take the run folder that it writes.
     """
 
     groups: ClassVar[Mapping[str, Group]] = {
@@ -55,7 +55,7 @@ class Train(Command):
     """
 
     preset: Literal["paper", "branched"] | None = None
-    """Named settings, which other flags override: paper (the paper's, as without a preset), or branched (one network,
+    """Named settings, which other flags override: paper (the same as without a preset), or branched (one network,
     then the average of several)."""
     out: Path | None = None
     """The run folder (default: a new one in runs/)."""

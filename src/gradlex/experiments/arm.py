@@ -106,7 +106,7 @@ class Arm:
         wanted = self.method.changes.get("momentum")
         given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer] if optimizer else []
         if wanted is not None and any(g.get("momentum") != wanted for each in given for g in each.param_groups):
-            raise InputError(f"{self.name} trains with momentum {wanted:g}: make its optimizer with it.")
+            raise InputError(f"{self.name} trains with momentum {wanted:g}: make an optimizer with this momentum.")
         names = ("selection", "promotion", "momentum_state")
         own = {name: value for name, value in self.method.changes.items() if name in names}
         population = _Recorded(model, optimizer, size=self.size, seed=self.seed, **{**own, **options})
@@ -152,7 +152,7 @@ def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> Non
         )
     if arm._branch is not None and "branch" not in arm._asked:
         raise InputError(
-            f"{arm.name} averages the parents from generation method.branch on, for which the experiment didn't ask: "
+            f"{arm.name} averages the parents from generation method.branch on, but the experiment never read it: "
             "return the metrics of their mean (examples/mean_of_parents.py)."
         )
     if metric not in metrics.get("test", {}):

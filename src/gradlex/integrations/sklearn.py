@@ -186,7 +186,7 @@ class LexicaseClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 class LexicaseRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     """A regressor trained by gradient epsilon-lexicase selection; targets are standardized for training.
 
-    Parameters and attributes are those of `LexicaseClassifier`, without `classes_`; selection is epsilon-lexicase by
+    Parameters and attributes are as for `LexicaseClassifier`, without `classes_`; selection is epsilon-lexicase by
     default. y may have several columns.
 
     Examples:

@@ -102,8 +102,8 @@ class Population:
         selection: `"lexicase"`, `"epsilon-lexicase(epsilon=0.1)"`, an object of `gradlex.selection`, or a function.
         promotion: What becomes the parent: the `"winner"`, the `"average"` of all candidates, or `"expected"`, their
             mean weighted by each one's chance to win.
-        momentum_state: What the optimizer remembers between generations: `"reset"` begins anew, `"inherit"` goes on
-            with the winner's. A generation of one candidate always goes on.
+        momentum_state: The optimizer state that a generation starts with: `"reset"` clears it, `"inherit"` keeps the
+            winner's. A generation of one candidate always keeps it.
         recalibrate: Called with each new parent in the model; recomputes batch-norm statistics after a mean, by
             `torch.optim.swa_utils.update_bn(loader, model)` for example.
 
@@ -172,8 +172,8 @@ class Population:
     ) -> Iterator[Candidate]:
         """Deal out the samples and yield each candidate while the model holds it (Algorithm 1, lines 4 to 7).
 
-        While the body of the loop runs, the global random generators of Python, NumPy and torch have a seed of this
-        candidate's, and are put back after it.
+        While the body of the loop runs, the global random generators of Python, NumPy and torch are seeded for
+        this candidate, and they are restored afterwards.
 
         Args:
             num_samples: How many training samples there are.
@@ -194,7 +194,7 @@ class Population:
                 f"{self._unfinished()}: call select() after the loop over candidates, or restore() to train them again."
             )
         if parts is not None and size not in (None, len(parts)):
-            raise InputError(f"parts are {len(parts)}, one for each candidate, got size={size}: leave it out.")
+            raise InputError(f"got {len(parts)} parts, one for each candidate, and size={size}: leave size out.")
         size = len(parts) if parts is not None else self.size if size is None else check("size", Count, size)
         if parts is not None:
             given = [np.asarray(part) for part in parts]
@@ -255,7 +255,7 @@ class Population:
             num_cases: How many cases there are. Their order is random.
 
         Returns:
-            Who was chosen, why, and after how many cases.
+            The chosen candidate, why it was chosen, and after how many cases.
 
         Examples:
             >>> import torch
@@ -472,8 +472,8 @@ class Population:
         if trained.ends.setdefault(len(candidate.indices), rates) != rates and not self._warned:
             self._warned = True
             warn(
-                f"candidate {candidate.index} ends with another learning rate than the one before it: step the "
-                "scheduler once an epoch, or set it back for each candidate ('Schedules' in docs/own-loop.md)."
+                f"candidate {candidate.index} ends with a different learning rate than the one before it: step "
+                "the scheduler once an epoch, or reset it for each candidate ('Schedules' in docs/own-loop.md)."
             )
 
     def _captured(self) -> tuple[Snapshot, list[Any]]:

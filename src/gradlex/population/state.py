@@ -136,7 +136,7 @@ class Network:
         ]
         if replaced:
             raise InputError(
-                f"the model's parameters {_first(replaced)} are other objects than when the Population was made: "
+                f"the model's parameters {_first(replaced)} were replaced after the Population was made: "
                 "make it after changing the model (weight norm, pruning, new layers), and the optimizer too."
             )
         moved = [

@@ -101,8 +101,8 @@ def comparisons_table(found: Sequence[Decision]) -> Table:
 RULE = (
     "Runs with the same seed are compared by the paired t-test, and p is adjusted by Holm's method for all comparisons "
     "in the table. Better or worse: adjusted p below 0.05. Equivalent: the interval lies within ±0.3 points. Open: "
-    "the seeds are too few to say. Under way: planned seeds are missing. Intervals cover other seeds, not other "
-    "samples."
+    "the seeds are too few to say. Under way: planned seeds are missing. Intervals show the scatter over seeds, "
+    "not over samples."
 )
 
 

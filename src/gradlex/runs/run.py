@@ -180,7 +180,7 @@ def load(
         model: A module like the one that was trained, if it came from Python; it is copied. Or `module:function`, which
             makes one.
         task: The task or loss, if it was an object from Python.
-        device: Where the network is to lie.
+        device: The device to put the network on.
 
     Examples:
         >>> import torch

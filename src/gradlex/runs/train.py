@@ -64,7 +64,7 @@ def train(
         task: A task, or a loss such as `nn.CrossEntropyLoss()`; or text, as in the recipe.
         out: The run folder (default: nothing is written). With it, the first Ctrl-C or SIGTERM ends the run after the
             current generation, as InterruptedRun.
-        resume: Continue the run in `out`, if there is one, to the bits that it would have reached uninterrupted.
+        resume: Continue the run in `out`, if there is one; the result is bit-identical to an uninterrupted run.
         device: cpu, cuda, cuda:1, mps, ... (default: the accelerator if there is one).
         threads: CPU threads (auto: `torch.get_num_threads()`; 1 for a small network or in a worker process).
         evaluate_every: Generations between two evaluations on the test part (default: about 20 a run).

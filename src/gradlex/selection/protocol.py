@@ -74,7 +74,7 @@ class Choice:
     cases_used: int = 0
     """How many cases of the order the decision rests on."""
     survivors: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """The trail: after how many cases which candidates were left, an entry for each time the pool shrank."""
+    """The trail: an entry for each time the pool shrank, with the cases used so far and the candidates left."""
     deciding: tuple[int, ...] = ()
     """The case behind each entry of `survivors`, and last the case that all remaining candidates failed, if that ended
     it. Empty where no single case decides, but a mean or a batch."""

@@ -25,7 +25,7 @@ from gradlex.tasks.task import Loss, Measure, Numbers, Task, check_finite, full,
 class Classification(Task):
     """One class a sample, numbered from 0; a case is solved if the largest output is its class.
 
-    A network with one output answers class 1 where it is above 0, and class 0 elsewhere.
+    A network with one output predicts class 1 if the output is above 0, and class 0 otherwise.
 
     Args:
         case_error: Selection sees whether a case's class is right ("correct"), or its cross-entropy ("loss").

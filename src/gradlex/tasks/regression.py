@@ -22,9 +22,9 @@ from gradlex.tasks.task import Loss, Measure, Numbers, Task, check_finite, full,
 
 @dataclass(frozen=True, kw_only=True)
 class Regression(Task):
-    """One number a sample, or several; the network's outputs are standardized targets.
+    """One number per sample, or several; the network's outputs are standardized targets.
 
-    Selection sees each case's absolute error in standard deviations of the training targets; the mean of several.
+    Selection sees each case's absolute error in standard deviations of the training targets, averaged over outputs.
 
     Args:
         criterion: The training loss: squared error ("mse"), absolute error ("l1"), Huber's ("huber"), quadratic up to
