@@ -1,7 +1,7 @@
 """Is every page of the built site what it should be? python docs/check_site.py SITE
 
-Fails if a page shows raw Markdown or lacks a stylesheet, if a page of the navigation has a different title than its link,
-or if the site has no favicon.
+Fails if a page shows raw Markdown, lacks a stylesheet or has a link that leads nowhere, if a page of the navigation has a
+different title than its link, or if the site has no favicon.
 """
 
 from __future__ import annotations
@@ -80,6 +80,10 @@ def faults(path: Path) -> list[str]:
         found.append("has no favicon")
     needed = re.findall(r'<link[^>]* href="([^":#]+\.css)"|<script[^>]* src="([^":#]+\.js)"', markup)
     found += [f"lacks {name}" for name in map("".join, needed) if not (path.parent / name).is_file()]
+    for link in re.findall(r'<a [^>]*href="([^":#?]+)(?:#[^"]*)?"', markup):
+        target = path.parent / link
+        if not (target.is_file() or (target / "index.html").is_file()):
+            found.append(f"leads nowhere: {link}")
     for link, words in page.links:
         target = path.parent / link.partition("#")[0] / "index.html"
         if link in ("", "./") or link.startswith(("#", "http")) or not target.is_file():

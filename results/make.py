@@ -52,7 +52,12 @@ def make(folder: Path, page: Path) -> None:
     if not asked:
         raise InputError(f"{folder} holds no experiment with a question: add one to its experiment.json.")
     here = os.path.relpath(folder, page.parent)
-    groups = {study.title: [decision for other, _, decision in asked if other is study] for study, *_ in asked}
+    # While nothing is decided, an experiment has one row and no panel.
+    decided = [each for each in asked if each[2].answer != "under way"]
+    known = {study.title for study, *_ in decided}
+    waiting = {study.title: (study, *rest) for study, *rest in reversed(asked) if study.title not in known}
+    asked = [each for each in asked if each[0].title in known or each == waiting[each[0].title]]
+    groups = {study.title: [answer for other, _, answer in asked if other is study] for study, *_ in decided or asked}
     findings = (folder / FINDINGS).read_text(encoding="utf-8") if (folder / FINDINGS).exists() else ""
     _, first, decision = next((each for each in asked if each[2].answer in figures.VERDICTS), asked[0])
     files, answers = dict[Path, str](), figures.forest(list(groups.items()))
@@ -127,7 +132,7 @@ def _section(study: Study, comparisons: list[Decision], folder: Path, files: dic
         yield figure2(study.path).markdown()
         yield f"![Figure 2]({here}/figure2.svg)"
     if study.command:
-        yield f"```\n{study.command}\n```"
+        yield "```\n" + study.command.replace(" --", " \\\n  --") + "\n```"
 
 
 if __name__ == "__main__":

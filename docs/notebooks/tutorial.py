@@ -166,4 +166,4 @@ print(found.table().text())
 # training for long fits the wrong labels, and the line of winners makes only a quarter of the steps. So what you conclude depends on the
 # baseline. Show both, the cheap one and the one on as many samples, before you credit selection.
 #
-# Next: [your own loop](../own-loop.md), [compare](../compare.md), [select by cases](../select-by-cases.md).
+# Next: [your own loop](../../own-loop/), [compare](../../compare/), [select by cases](../../select-by-cases/).

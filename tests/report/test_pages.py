@@ -68,7 +68,7 @@ def test_the_page_of_an_experiment_starts_with_the_plot_and_a_sentence_for_each_
 
 def test_the_page_of_a_run_shows_what_it_reached_and_how_selection_went(experiment):
     page = Page(write_run_page(experiment / "lexicase" / "seed0"))
-    for words in ("lexicase: mlp on moons", "61.00%", "Finished after four generations.", "1 min 30 s"):
+    for words in ("lexicase: mlp on moons", "61.0%", "Finished after four generations.", "1 min 30 s"):
         assert words in page.shown
     assert "How four selections ended: one left 100%." in page.shown
     assert "training loss: mean and range of the candidates" in page.shown

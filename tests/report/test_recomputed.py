@@ -135,11 +135,12 @@ def test_the_answers_on_the_page_are_those_of_the_comparisons():
     expected = []
     for path in sorted(EXPERIMENTS, key=lambda path: read(path).get("order", 1e9)):
         found = {pair: each for pair, *each in compared(path)}
-        for question in read(path).get("questions", ()):
+        questions, decided = read(path).get("questions", ()), [answer for *_, answer in found.values()]
+        for question in questions if set(decided) != {"under way"} else questions[:1]:
             gaps, low, high, _, _, answer = found[tuple(question["pair"])]
             bold = f"**{answer}**" if answer in ("better", "worse") else answer
             interval = "-" if low is None else f"{low:+.2f} to {high:+.2f}"
-            gap = f"{gaps.mean():+.2f} points ({interval})" if len(gaps) else "-"
+            gap = "-" if answer == "under way" else f"{gaps.mean():+.2f} points ({interval})"
             planned = len(read(path)["seeds"])
             seeds = str(planned) if len(gaps) == planned else f"{len(gaps)} of {planned}"
             expected.append([question["question"], read(path)["setting"], bold, gap, seeds])

@@ -6,7 +6,9 @@ Exit codes: 0 done, 1 failed, 2 bad input, 130 and 143 interrupted.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -45,9 +47,17 @@ def _run(words: list[str]) -> None:
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"note: {message}", file=sys.stderr)
+    _say(f"note: {message}")
 
 
 def _end(message: object, code: int) -> None:
-    print(f"gradlex: {message}", file=sys.stderr)
+    _say(f"gradlex: {message}")
     sys.exit(code)
+
+
+def _say(text: str) -> None:
+    """Print to stderr; a terminal breaks lines between words."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    print(text, file=sys.stderr)

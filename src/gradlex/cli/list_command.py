@@ -76,13 +76,15 @@ def _methods() -> None:
     ]
     note = "sgd trains for the epochs of the comparison, sgd-matched on as many samples as a population, "
     note += "swa and the branched methods on as many as sgd."
-    _print(("method", "selection", "promotion", "averages parents"), rows, note)
+    _print(("method", "selection", "promotion", "averaged"), rows, note)
 
 
 def _print(columns: Sequence[str], rows: Iterable[tuple[str, ...]], note: str) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for place, name in enumerate(columns):
-        table.add_column(name, no_wrap=place == 0, overflow="fold")  # a name is typed, so it is never cut
+        numbers = name in ("parameters", "smallest image", "batch size", "epochs")
+        # A name is typed, so it is never cut.
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=place == 0, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console = PlainConsole(highlight=False, markup=False)

@@ -40,5 +40,7 @@ class Resume(Command):
             return
         from gradlex.runs import resume
 
+        if (self.run / "result.json").exists():
+            print("Already finished.")
         given = {name: value for name, value in (("data", self.dataset), ("device", self.device)) if value}
         print_outcome(resume(self.run, callbacks=[Progress(), *loggers], progress=False, **given))

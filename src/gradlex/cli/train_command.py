@@ -125,4 +125,6 @@ def metrics_text(title: str, metrics: Mapping[str, float], measures: Sequence[Me
         for each in measures
         if each.name in metrics
     ]
-    return textwrap.fill(f"{title:10} {', '.join(found)}", 80, subsequent_indent=" " * 11).replace("\xa0", " ")
+    return textwrap.fill(f"{title:10} {', '.join(found)}", 80, subsequent_indent=" " * max(11, len(title) + 1)).replace(
+        "\xa0", " "
+    )

@@ -193,7 +193,7 @@ def selection(histories: Mapping[str, Mapping[int, pd.DataFrame]]) -> Figure:
 def _draw_endings(ax: Axes, found: pd.DataFrame, title: str, *, legend: bool) -> None:
     bins = _bins(found.generation, 20)
     shares = [100 * (found.reason == reason).groupby(bins).mean() for reason in ENDINGS]
-    ax.stackplot(shares[0].index, shares, labels=list(ENDINGS.values()), colors=_SHADES)
+    ax.stackplot(shares[0].index, shares, labels=list(ENDINGS.values()), colors=_SHADES, step="mid")
     ax.set(title=f"{title} ended with, %", ylim=(0, 100))
     if legend:
         ax.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=3, columnspacing=1, handlelength=0.8, borderpad=0)

@@ -53,7 +53,7 @@ def write_run_page(run: Path | str, page: Path | str | None = None) -> Path:
         note=facts.state,
         tiles=facts.tiles,
         figures=drawn,
-        sentences=facts.sentences,
+        sentences=[*facts.sentences, *(["The plots of selection end there."] if facts.saturated else [])],
         galleries=_galleries(facts),
         folded=[
             ("Settings", "\n".join(f"{name}: {value}" for name, value in settings if value is not None)),

@@ -56,7 +56,7 @@ class RunFacts:
         self.tiles = []
         if self.result and self.metric:
             unit = unit_of(self.metric)
-            self.tiles = [(f"{part} {self.metric}", unit.value(own.get(self.metric))) for part, own in parts.items()]
+            self.tiles = [(f"{part} {self.metric}", unit.value(own.get(self.metric), 1)) for part, own in parts.items()]
             costs = ("samples_trained", "critical_path", "cases_evaluated")
             self.tiles += [(name.replace("_", " "), count(getattr(self.result, name))) for name in costs]
             self.tiles.append(("time", duration(self.result.seconds)))

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
+from typing import Any
 
 import pandas as pd
 import rich.box
@@ -42,7 +43,8 @@ class Table:
             table.add_column(name, justify="left" if left else "right", no_wrap=not left)
         for row in self.rows:
             table.add_row(*row[: self.narrow])
-        console = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
+        options: Any = {"markup": False, "emoji": False, "highlight": False, "force_jupyter": False}
+        console = Console(file=io.StringIO(), width=width, **options)
         console.print(table, self.note, sep="")
         printed: str = console.file.getvalue()  # type: ignore[attr-defined]
         return "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n") + "\n"
