@@ -38,7 +38,7 @@ MUTANTS = {
     ),
     "buffers are not part of a candidate": (STATE, 'return {**_named(self._layers, "_parameters"), **_named(self._layers, "_buffers")}', 'return _named(self._layers, "_parameters")', ALGORITHM),
     "evaluation changes batch-norm statistics": (STATE, "else tensor.clone()", "else tensor", "population"),
-    "evaluation is in training mode": (POPULATION, "            self.model.eval()\n            yield", "            yield", ALGORITHM),
+    "evaluation is in training mode": (POPULATION, "            self.model.eval()\n", "", ALGORITHM),
     "dropout repeats over generations": (POPULATION, '"dropout", self.generation, index', '"dropout", 0, index', ALGORITHM),
     "dropout is the same for every candidate": (POPULATION, '"dropout", self.generation, index', '"dropout", self.generation, 0', ALGORITHM),
     "a mean counts the chosen candidate twice": (POPULATION, "if i != choice.index]", "if True]", "population golden"),

@@ -881,6 +881,59 @@ def test_every_kind_of_attribute_that_training_changes_is_an_error(kept, change)
         generation(population, model, optimizer)
 
 
+class CachesInEvaluation(nn.Module):
+    """Keeps a product of its weights until it is trained again, as LeViT's attention does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.cache = nn.Linear(4, 2), {}
+
+    def train(self, mode: bool = True) -> "CachesInEvaluation":
+        super().train(mode)
+        if mode:
+            self.cache = {}
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.linear.weight if self.training else self.cache.setdefault("weight", self.linear.weight.clone())
+        return nn.functional.linear(x, weight, self.linear.bias)
+
+
+def test_what_a_model_caches_in_evaluation_is_not_another_candidates() -> None:
+    model, seen = CachesInEvaluation(), {}
+    population = Population(model, size=3, selection="tournament")
+    for candidate in population.candidates(40):
+        with torch.no_grad():
+            model.linear.weight.fill_(candidate.index)
+            model.linear.bias.zero_()
+
+    def errors(cases: np.ndarray) -> torch.Tensor:
+        found = model(torch.ones(1, 4))[0, 0]
+        seen[float(found)] = True
+        return (found - 4).abs().expand(len(cases))
+
+    assert population.select(errors, 10).index == 1
+    assert sorted(seen) == [0.0, 4.0, 8.0]
+    assert model.eval()(torch.ones(1, 4))[0, 0] == 4
+
+
+def test_an_attribute_that_the_caller_changes_between_generations_is_no_error() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    population = Population(model, optimizer, size=2)
+    for epoch in range(4):
+        model.temperature = 0.9**epoch
+        generation(population, model, optimizer)
+    assert population.generation == 4
+
+
+def test_a_sparse_tensor_in_an_attribute_is_no_error() -> None:
+    model = mlp()
+    model.adjacency = torch.eye(3).to_sparse()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    generation(Population(model, optimizer, size=3), model, optimizer)
+
+
 def test_weights_that_old_hooks_compute_may_be_validated_in_the_body() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

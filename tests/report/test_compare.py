@@ -334,6 +334,12 @@ def test_an_accuracy_in_percent_is_an_error():
         read_metrics({"test_accuracy": 93.5})
 
 
+def test_a_metric_that_the_task_does_not_have_is_an_error(tmp_path):
+    data = own_loops.X[:60], own_loops.Y[:60]
+    with pytest.raises(InputError, match=r"unknown metric 'acuracy'\. Did you mean 'accuracy'"):
+        compare(nn.Linear(4, 2), data, test=data, methods=["sgd"], metric="acuracy", **HERE_TOO, out=tmp_path)
+
+
 def test_commands_cannot_hold_what_has_no_flag(tmp_path):
     with pytest.raises(InputError, match="gradlex compare has no flag for evaluate_every"):
         compare("mlp", "digits", evaluate_every=2, commands_only=True, out=tmp_path)

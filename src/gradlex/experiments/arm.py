@@ -47,6 +47,7 @@ class Arm:
     size: int
     folder: Path
     _asked: set[str] = field(default_factory=set)
+    _made: list[Population] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -105,12 +106,13 @@ class Arm:
         """
         wanted = self.method.changes.get("momentum")
         given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer] if optimizer else []
-        if wanted is not None and any(g.get("momentum") != wanted for each in given for g in each.param_groups):
+        if wanted is not None and any(g.get("momentum", wanted) != wanted for each in given for g in each.param_groups):
             raise InputError(f"{self.name} trains with momentum {wanted:g}: make an optimizer with this momentum.")
         names = ("selection", "promotion", "momentum_state")
         own = {name: value for name, value in self.method.changes.items() if name in names}
         population = _Recorded(model, optimizer, size=self.size, seed=self.seed, **{**own, **options})
         population.arm = self
+        self._made.append(population)
         if population.leads:
             self.register(population.parent_state())
         return population
@@ -144,10 +146,10 @@ def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> Non
     arm.describe(gradlex=__version__, epochs=arm.epochs, population=arm.size, environment=environment)
     with seeded(torch_seed(arm.seed, "initialization"), torch.device("cpu")):
         metrics = read_metrics(experiment(arm, arm.seed))
-    lines = _lines(arm.folder)
-    if len(lines) != arm.epochs:
+    trained = arm._made[-1].generation if arm._made else 0
+    if trained != arm.epochs:
         raise InputError(
-            f"experiment(method, seed) trained {len(lines)} generations: make a population by method.population(model, "
+            f"experiment(method, seed) trained {trained} generations: make a population by method.population(model, "
             f"optimizer), and train it for method.epochs generations, here {arm.epochs}."
         )
     if arm._branch is not None and "branch" not in arm._asked:
@@ -157,6 +159,7 @@ def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> Non
         )
     if metric not in metrics.get("test", {}):
         raise InputError(f"the experiment returned no test {metric}, which is compared: return it, or set metric=.")
+    lines = _lines(arm.folder)
     totals = {
         "seconds": ("train_seconds", "select_seconds"),
         "samples_trained": ("samples",),
@@ -185,7 +188,7 @@ def read_metrics(returned: Any) -> dict[str, dict[str, float]]:
             ) from error
         if not math.isfinite(number):
             raise RunError(f"the experiment returned {name} = {number}.")
-        if name.endswith("accuracy") and not 0 <= number <= 1:
+        if name.endswith("accuracy") and not 0 <= number <= 1 + 1e-6:
             raise InputError(f"the experiment returned {name} = {number:g}: return a fraction, such as 0.935.")
         part, _, own = name.partition("_")
         part, own = (part, own) if part in ("train", "validation", "test") and own else ("test", name)
@@ -222,7 +225,7 @@ class _Recorded(Population):
         lr = self._optimizer.options()
         middle = time.perf_counter()
         choice = super().select(errors, num_cases)
-        if self.arm.method.on_losses and choice.disagreement is not None:
+        if self.arm.method.on_losses and choice.disagreement:
             raise InputError(f"{self.arm.name} needs the loss of each case as its error, got only 0 and 1.")
         if self.leads:
             known = {name: getattr(choice, name) for name in ("reason", "cases_used", "disagreement")}

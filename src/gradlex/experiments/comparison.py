@@ -91,23 +91,13 @@ def train_arm(
     model: Any, data: Any, base: Recipe, options: Mapping[str, Any], epochs: int, population: int, arm: Arm
 ) -> dict[str, tuple[bool, bool]]:
     """Train one run by the trainer; of each metric, the primary one first: is higher better, and is it a fraction?"""
-    from gradlex.data import prepare
     from gradlex.runs import train
-    from gradlex.runs.problem import some_targets
-    from gradlex.tasks.make import infer_task
 
     recipe = arm.method.recipe(base.replace(seed=arm.seed), epochs=epochs, population=population)
-    if arm.method.on_losses and recipe.task is None and options.get("task") is None:
-        parts = prepare(data, recipe, **{name: options[name] for name in _OF_DATA if name in options})
-        if (parts.recipe.task or infer_task(some_targets(parts))) == "classification":
-            recipe = recipe.replace(task="classification(case_error=loss)")
     watchers = [*options.get("callbacks", ()), _Watcher(arm)]
     given = {"progress": False, **options, "callbacks": watchers}
     run = train(copy.deepcopy(model), data, recipe, out=arm.folder, resume=True, **given)
     return {measure.name: (measure.higher_is_better, measure.fraction) for measure in run.task.measures}
-
-
-_OF_DATA = ("test", "validation", "clean", "data_dir")
 
 
 class _Watcher(Callback):

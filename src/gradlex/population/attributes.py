@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gradlex.errors import InputError
 
-_LOOKS = 4
+_LOOKS = 3
 _SMALL = 4096
 """Elements of a tensor whose values are compared; of larger ones, storage and version."""
 
@@ -27,22 +27,20 @@ class AttributeWatch:
     """
 
     def __init__(self) -> None:
-        self._before: dict[str, Any] | None = None
+        self._before: dict[str, Any] = {}
         self._looks = 0
 
+    def begin(self, module: nn.Module) -> None:
+        """Note the attributes before a generation: what the caller has changed since the last one is theirs."""
+        if self._looks <= _LOOKS:
+            now = _attributes(module)
+            self._before = now if self._looks else {key: value for key, value in now.items() if isinstance(value, bool)}
+
     def look(self, module: nn.Module) -> None:
-        """Note the attributes before the first candidate, and after each; raise an error if training changes them."""
-        if self._looks > _LOOKS:
-            return
-        now = {
-            f"{name}.{key}" if name else key: _frozen(value)
-            for name, layer in module.named_modules()
-            if not _carries_its_own(layer)
-            for key, value in vars(layer).items()
-            if key not in _TORCH | _made_by_hooks(layer) and _is_data(value)
-        }
-        if self._before is not None:
-            changed = [key for key, value in now.items() if key in self._before and not _same(self._before[key], value)]
+        """Note the attributes after a candidate; raise an error if training has changed them."""
+        if self._looks <= _LOOKS:
+            before, now = self._before, _attributes(module)
+            changed = [key for key, value in now.items() if key in before and not _same(before[key], value)]
             if changed:
                 raise InputError(
                     f"training changes the model's attribute {changed[0]!r}, which is not part of its state: a "
@@ -50,8 +48,18 @@ class AttributeWatch:
                     "return it from get_extra_state, or delete it in the body of the loop if it is only a log. If the "
                     "first batch sets it, pass one through the model first."
                 )
-        self._before = now if self._looks else {key: value for key, value in now.items() if isinstance(value, bool)}
-        self._looks += 1
+            self._before = now
+            self._looks += 1
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    return {
+        f"{name}.{key}" if name else key: _frozen(value)
+        for name, layer in module.named_modules()
+        if not _carries_its_own(layer)
+        for key, value in vars(layer).items()
+        if key not in _TORCH | _made_by_hooks(layer) and _is_data(value)
+    }
 
 
 _TORCH = set(vars(nn.Module()))
@@ -83,7 +91,8 @@ def _is_data(value: Any) -> bool:
     if isinstance(value, list | tuple | deque | set):
         return bool(value) and all(_is_data(each) for each in value)
     if isinstance(value, Tensor):  # one with a history was computed in the last pass, and will be in the next one
-        return value.grad_fn is None and not value.is_inference() and not isinstance(value, nn.Parameter)
+        plain = value.layout is torch.strided and not value.is_inference() and not isinstance(value, nn.Parameter)
+        return plain and value.grad_fn is None
     return isinstance(value, (int, float, complex, np.number, *_COPIES))
 
 

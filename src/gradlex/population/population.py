@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,7 @@ from gradlex.selection import Choice, Selection, make_selection
 from gradlex.selection.promotion import promoting
 from gradlex.selection.protocol import Indices
 
-_VERSION = 1
+_VERSION = 2
 _STORED = {"version", "generation", "settings", "model", "optimizer", "optimizer_options", "blank", "memory"}
 
 
@@ -219,8 +219,7 @@ class Population:
             put_modes_back=remember_modes(self.model),
             put_generators_back=remember_generators(self._network.device),
         )
-        if self.generation == 0:
-            self._watch.look(self._network.module)
+        self._watch.begin(self._network.module)
         self._loop = self._train(self._trained)
         return self._loop
 
@@ -289,7 +288,7 @@ class Population:
             )
         self._network.check(trained.parent)
         if self.team.processes > 1:
-            self._check_apart(trained)
+            self._check_apart(trained, pool)
         examination = Examination(
             network=self._network,
             team=self.team,
@@ -300,7 +299,10 @@ class Population:
             memory=self._memory,
         )
         cases = stream(self.seed, "cases", self.generation).permutation(num_cases)
-        with self._evaluating():
+        with kept_generators(self._network.device), torch.no_grad(), ExitStack() as stack:
+            stack.callback(remember_modes(self.model))
+            stack.callback(self._network.forget)
+            self.model.eval()
             choice = self._select(cases, examination, stream(self.seed, "choice", self.generation))
         if choice.reason == "all_failed" and not examination.binary:
             raise InputError(
@@ -452,12 +454,13 @@ class Population:
             # Another machine's last bits may differ, so rank 0's are taken.
             self._put(self.team.hand_over(0, self._captured()))
 
-    def _check_apart(self, trained: _Trained) -> None:
+    def _check_apart(self, trained: _Trained, pool: list[int]) -> None:
         """Raise an error if processes have averaged their candidates' gradients, which made them the same."""
         parameters = [name for name, _ in self._network.module.named_parameters()]
         sums = self.gather({i: checksum(snapshot, parameters) for i, snapshot in trained.snapshots.items()})
         before, first = checksum(trained.parent, parameters), dict[float, int]()
-        for index, total in sums.items():
+        for index in pool:
+            total = sums[index]
             other = first.setdefault(total, index)
             if total != before and not np.array_equal(trained.parts[index], trained.parts[other]):
                 raise InputError(
@@ -468,12 +471,12 @@ class Population:
 
     def _check_rates(self, trained: _Trained, candidate: Candidate) -> None:
         """Warn once of a scheduler that goes on from one candidate to the next."""
-        rates = self._optimizer.rates()
-        if trained.ends.setdefault(len(candidate.indices), rates) != rates and not self._warned:
+        rates, silent = self._optimizer.rates(), candidate.discarded or self._warned
+        if not silent and trained.ends.setdefault(len(candidate.indices), rates) != rates:
             self._warned = True
             warn(
-                f"candidate {candidate.index} ends with a different learning rate than the one before it: step "
-                "the scheduler once an epoch, or reset it for each candidate ('Schedules' in docs/own-loop.md)."
+                f"candidate {candidate.index} ends with a different learning rate than the one before it. If a "
+                "scheduler does that, step it once an epoch, or reset it for each candidate (docs/own-loop.md)."
             )
 
     def _captured(self) -> tuple[Snapshot, list[Any]]:
@@ -499,13 +502,6 @@ class Population:
             return f"the candidates of generation {self.generation + 1} are trained and not selected"
         done, all_of_them = len(trained.candidates), len(self.team.mine(trained.size))
         return f"generation {self.generation + 1} is not finished: {done} of {all_of_them} candidates are trained"
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        with ExitStack() as stack, kept_generators(self._network.device), torch.no_grad():
-            stack.callback(remember_modes(self.model))
-            self.model.eval()
-            yield
 
 
 def _on(device: torch.device, optimizer: list[Any]) -> list[Any]:

@@ -79,6 +79,8 @@ class Network:
             for name, layer in self.module.named_modules()
             if type(layer).get_extra_state is not nn.Module.get_extra_state
         ]
+        # Attention biases of LeViT, merged weights of LoRA: what `train` is overridden for.
+        self._caching = [layer for layer in self.module.modules() if type(layer).train is not nn.Module.train]
         # A pass may change buffers even in evaluation mode, and rescales embeddings that have a max_norm.
         self._rescaled = {
             f"{name}.weight".lstrip(".")
@@ -115,6 +117,14 @@ class Network:
                 live.data = tensor
         for name, layer in self._extra:
             layer.set_extra_state(copy.deepcopy(snapshot["extra"][name]))
+        for layer in self._caching:
+            if not layer.training:
+                layer.train().eval()
+
+    def forget(self) -> None:
+        """Empty the caches of layers that keep what they compute from the weights until they are trained again."""
+        for layer in self._caching:
+            layer.train()
 
     def shielded(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot for an evaluation, which may change buffers: copies of these, the rest shared."""
@@ -218,7 +228,12 @@ class OptimizerState:
 
     def rates(self) -> list[float]:
         """The learning rate of each parameter group."""
-        return [float(group["lr"]) for each in self._optimizers for group in each.param_groups if "lr" in group]
+        return [
+            float(group["lr"])
+            for each in self._optimizers
+            for group in each.param_groups
+            if group.get("lr") is not None
+        ]
 
     def fit(self, options: list[list[dict[str, Any]]]) -> bool:
         """Whether options are from optimizers like these; a scheduler adds some."""

@@ -17,7 +17,7 @@ from rich.console import Console
 from torch import nn
 
 from gradlex._checks import Count, Natural, check
-from gradlex.errors import InputError
+from gradlex.errors import InputError, unknown_name
 from gradlex.experiments import Arm, Method
 from gradlex.experiments.arm import run_own
 from gradlex.experiments.comparison import commands, declare, make_arms, name_of, run_arms, train_arm
@@ -209,11 +209,13 @@ def compare(
     for number, finished in enumerate(run_arms(function, missing, backend), start=len(arms) - len(missing) + 1):
         if finished.reason:
             failures.append(finished)
-        elif higher_is_better is None:  # the task knows, and which metric is its primary one
+        elif not own:  # the task knows which metric is its primary one, and how to read it
             metric = metric or next(iter(finished.value))
-            higher_is_better, fraction = finished.value.get(metric, (True, None))
-            found = {"metric": metric, "higher_is_better": higher_is_better, "fraction": fraction}
-            declare(folder, plan | found)
+            if metric not in finished.value:
+                raise unknown_name("metric", metric, finished.value)
+            better, fraction = finished.value[metric]
+            better = better if higher_is_better is None else higher_is_better
+            declare(folder, plan | {"metric": metric, "higher_is_better": better, "fraction": fraction})
         failed = f" failed: {finished.reason}" if finished.reason else ""
         say(f"{number} of {len(arms)} runs: {finished.name}{failed}")
     study = studies(folder)[0]

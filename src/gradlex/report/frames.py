@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from gradlex._checks import parsed
 from gradlex._files import read_text
 from gradlex.errors import InputError
+from gradlex.runs.folder import Result
 
 EXPERIMENT = "experiment.json"
 
@@ -134,24 +135,13 @@ class RunFile(BaseModel):
     environment: dict[str, Any] = {}
 
 
-class ResultFile(BaseModel):
-    """result.json"""
-
-    metrics: Metrics
-    samples_trained: float | None = None
-    critical_path: float | None = None
-    cases_evaluated: float | None = None
-    seconds: float | None = None
-    stopped: str | None = None
-
-
-def read_run(run: Path) -> tuple[RunFile, ResultFile | None]:
+def read_run(run: Path) -> tuple[RunFile, Result | None]:
     """What a run folder says of the run, and its result if it is finished."""
     stored, result = parsed(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
     if _in_experiment(run):
         stored.method = run.parent.name
     stored.method = stored.method or str(stored.recipe.get("selection", "gradlex"))
-    return stored, parsed(ResultFile, read_text(result), result) if result.exists() else None
+    return stored, parsed(Result, read_text(result), result) if result.exists() else None
 
 
 def _in_experiment(run: Path) -> bool:

@@ -111,8 +111,13 @@ def make_problem(
     )
     # A run that continues may have its data in another place, where it must be the same.
     recipe = parts.recipe.replace(dataset=(given.recipe if stored is None else Recipe(**stored.recipe)).dataset)
-    few = some_targets(parts)
+    first = np.arange(min(16, len(parts.train)))
+    few = parts.train.clean(first)[1] if parts.targets is None else parts.targets
     task = make_task(recipe.task if given.task is None else given.task, few)
+    inferred = given.task is None and given.recipe.task is None and str(task) == "classification"
+    if inferred and str(recipe.selection).startswith("epsilon-lexicase"):
+        task = make_task("classification(case_error=loss)")  # it compares degrees of error
+        recipe = recipe.replace(task=str(task))
     if recipe.task is None or given.task is not None:
         recipe = recipe.replace(task=str(task))
     model, name = _network(given, recipe, parts, task, few, fresh=fresh)
@@ -150,12 +155,6 @@ def make_problem(
         device=device,
         outputs=found.outputs,
     )
-
-
-def some_targets(parts: Parts) -> Any:
-    """All targets that are known, or of a Dataset a few."""
-    few = np.arange(min(16, len(parts.train)))
-    return parts.train.clean(few)[1] if parts.targets is None else parts.targets
 
 
 def stored_parts(recipe: Recipe, data: Mapping[str, Any], environment: Mapping[str, Any]) -> Parts:
