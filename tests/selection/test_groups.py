@@ -68,3 +68,8 @@ def test_each_column_needs_a_group(groups):
 def test_errors_by_group_may_have_any_type(dtype):
     means, _ = by_group(lambda samples: torch.ones(len(samples), dtype=dtype), [0, 0, 1])
     assert means(np.array([0, 1])).tolist() == [1.0, 1.0]
+
+
+def test_groups_may_be_a_tensor():
+    means, num_cases = by_group(lambda samples: samples > 1, torch.tensor([0, 0, 1]))
+    assert (num_cases, means(np.array([0, 1])).tolist()) == (2, [0.0, 1.0])

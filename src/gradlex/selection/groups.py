@@ -44,7 +44,7 @@ def by_group(errors: Callable[[Indices], Any], groups: npt.ArrayLike) -> tuple[C
         >>> num_cases, errors(np.array([1, 0])).tolist()
         (2, [1.0, 0.0])
     """
-    members = _members(groups, np.size(groups))
+    members = _members(groups, np.asarray(groups).size)
 
     def means(cases: Indices) -> Floats:
         own = [members[case] for case in cases.tolist()]
