@@ -27,7 +27,7 @@ def route(rules, message):
 
 
 class Router:
-    """What GEPA asks for: how a text does on a batch, what went wrong, and another text."""
+    """The adapter GEPA needs: score a text on a batch, report what went wrong, and propose a new text."""
 
     def evaluate(self, batch, candidate, capture_traces=False):
         found = [route(candidate["rules"], message) for message, _ in batch]

@@ -64,7 +64,7 @@ _OTHER_NAMES = {
 
 
 class Recipe(BaseModel):
-    """Every setting that decides the outcome of one run; what runs it, such as the device, is not in it.
+    """Every setting that decides the outcome of one run; where it runs, such as the device, is separate.
 
     A field that is None (or auto) gets its value when the run starts; the run folder holds the resolved recipe.
 
@@ -179,7 +179,7 @@ class Recipe(BaseModel):
             find_tail(self.tail)
         if self.branch_at == 0 and (self.tail or self.tail_mean):
             field = "tail" if self.tail else "tail_mean"
-            raise InputError(f"{field} begins where a run branches: set branch_at, such as branch_at=0.75.")
+            raise InputError(f"{field} needs a run that branches: set branch_at, such as branch_at=0.75.")
         if self.is_baseline and self.population not in (None, 1):
             raise InputError(f"selection 'sgd' trains one network, got population {self.population}.")
         if self.is_baseline and self.momentum_state == "reset":

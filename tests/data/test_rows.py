@@ -150,7 +150,7 @@ def test_wrong_tables_are_errors(tmp_path, homes):
     described = parts(homes, target="kind").description()
     with pytest.raises(InputError, match="lacks the columns area, town"):
         read_inputs(written("garden,floor\n1,2\n"), described)
-    with pytest.raises(InputError, match="'area' holds text: it must hold numbers"):
+    with pytest.raises(InputError, match="'area' holds text, and this run needs numbers"):
         read_inputs(HOMES.assign(area="big"), described)
     with pytest.raises(InputError, match="has the class 'castle', which the training part doesn't have"):
         read_samples(HOMES.assign(kind="castle"), described)

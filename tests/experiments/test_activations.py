@@ -61,7 +61,7 @@ def test_the_model_stays_as_it_was():
 
 
 def test_a_network_without_maps_has_no_features():
-    with pytest.raises(InputError, match="the stages of this network aren't found"):
+    with pytest.raises(InputError, match="this network has no stages"):
         features(nn.Sequential(nn.Linear(3, 2)), torch.rand(4, 3))
 
 

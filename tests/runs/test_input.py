@@ -107,7 +107,7 @@ def test_a_softmax_at_the_end_of_the_model_is_a_warning_that_points_at_the_call(
 
 
 def test_parts_of_a_few_samples_are_a_warning() -> None:
-    with pytest.warns(UserWarning, match="15 candidates have 4 of the 60 training samples each: use fewer"):
+    with pytest.warns(UserWarning, match="15 candidates get only 4 of 60 training samples each: use fewer candidates"):
         gradlex.train(net(), points(), **{**FIELDS, "population": 15})
 
 

@@ -274,7 +274,7 @@ def test_a_run_whose_recipe_is_changed_during_it_does_not_finish(tmp_path: Path)
             stored["recipe"]["seed"] = 99
             (run.path / "run.json").write_text(json.dumps(stored))
 
-    with pytest.raises(gradlex.InputError, match=r"run\.json was changed while the run went on"):
+    with pytest.raises(gradlex.InputError, match=r"run\.json was changed during the run"):
         train(tmp_path / "run", callbacks=[Changes()])
 
 
@@ -371,7 +371,7 @@ def test_extra_state_is_resumed_and_loaded_and_what_no_file_can_hold_is_an_error
         def get_extra_state(self) -> Any:
             return {"steps": self.steps, "what": StopAfter(1)}
 
-    with pytest.raises(gradlex.InputError, match="get_extra_state returns what no file can hold"):
+    with pytest.raises(gradlex.InputError, match="get_extra_state returns something that can't be stored"):
         gradlex.train(Odd(6, 2), points(), out=tmp_path / "odd", **FIELDS)
 
 

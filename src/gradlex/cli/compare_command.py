@@ -39,7 +39,7 @@ class Compare(Command):
     methods: tuple[str, ...] = ()
     """Methods, see gradlex list methods (default: sgd, sgd-matched, random and lexicase)."""
     seeds: tuple[int, ...] = ()
-    """The seeds, such as 0 1 2 (default)."""
+    """Random seeds (default: 0 1 2)."""
     num_seeds: int | None = None
     """The number of seeds, counted from 0, instead of a list."""
     pairs: tuple[str, ...] = ()

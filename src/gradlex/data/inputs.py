@@ -72,7 +72,7 @@ def checked_inputs(given: Any, name: str = "x") -> Any:
         is_leaf=lambda part: not isinstance(part, dict | tuple),
     )
     if len({len(leaf) for leaf in leaves(inputs)}) != 1:
-        raise InputError(f"{name} must hold tensors with one number of samples, got {describe(inputs)}.")
+        raise InputError(f"{name} must hold tensors with the same number of samples, got {describe(inputs)}.")
     return inputs
 
 
@@ -100,7 +100,7 @@ def _as_tensor(given: Any, name: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name} must hold numbers in ordinary tensors or arrays of one shape, got {printable(given):.60}. "
-            "Class names become numbers by np.unique(names, return_inverse=True)[1]."
+            "Turn class names into numbers with np.unique(names, return_inverse=True)[1]."
         ) from error
     if not finite:
         at = int((~tensor.isfinite()).nonzero()[0, 0])

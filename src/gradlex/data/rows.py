@@ -174,7 +174,7 @@ def _numbers(values: pd.Series[Any]) -> npt.NDArray[np.float64] | None:
 def _known_numbers(values: pd.Series[Any]) -> npt.NDArray[np.float64]:
     numbers = _numbers(values)
     if numbers is None:
-        raise InputError(f"the column {values.name!r} holds text: it must hold numbers, as the run needs them.")
+        raise InputError(f"the column {values.name!r} holds text, and this run needs numbers there: give numbers.")
     return numbers
 
 

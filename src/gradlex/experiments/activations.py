@@ -56,7 +56,7 @@ def features(model: nn.Module, images: Tensor) -> dict[str, Features]:
         model(images)
     stages = _stages(modules, sizes, inside="")[-2:]
     if not stages:
-        raise InputError("the stages of this network aren't found: it has no maps of several sizes.")
+        raise InputError("this network has no stages: its feature maps don't come in several sizes.")
     return {name: found[name] for name in stages}
 
 

@@ -186,8 +186,8 @@ def _network(
         network = build(given.model, sample=(), outputs=0)
         if not all(parameter.is_leaf for parameter in network.parameters()):
             raise InputError(
-                "a copy of the model has parameters that cannot be trained: give it before torch.jit.script or what "
-                "else changed it."
+                "a copy of the model has parameters that can't be trained: pass the model as it was before "
+                "torch.jit.script or a similar change."
             )
     elif shape is None:
         raise InputError("inputs of several tensors need a model of your own: give it as a module.")
@@ -217,7 +217,7 @@ def _resolved(recipe: Recipe, parts: Parts, task: Task) -> Recipe:
             f"population {size} is more than half of the {samples} training samples: each candidate needs at least two."
         )
     if size > 1 and samples // size < 8:
-        warn(f"{size} candidates have {samples // size} of the {samples} training samples each: use fewer.")
+        warn(f"{size} candidates get only {samples // size} of {samples} training samples each: use fewer candidates.")
     if recipe.patience is not None and parts.validation is None:
         raise InputError(
             f"patience {recipe.patience} needs a validation part, and there is none: set validation_fraction, such "

@@ -32,8 +32,8 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
             torch.load(io.BytesIO(file.getvalue()), weights_only=True)
         except pickle.UnpicklingError as error:
             raise InputError(
-                "the model's get_extra_state returns what no file can hold: return tensors, numbers, text, or lists "
-                "and dicts of them."
+                "the model's get_extra_state returns something that can't be stored: return tensors, numbers, text, or "
+                "lists and dicts of them."
             ) from error
         found[_EXTRA] = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
     return found

@@ -141,8 +141,8 @@ def chances_of(strategy: Selection, table: ErrorTable) -> Chances:
             return Chances(values=counts / _DRAWS, standard_error=deviation, exact=False)
     if values is None:
         raise InputError(
-            f"'{strategy}' has no exact or closed form of its probabilities; {exact_selections()} have one: draw many "
-            "with `select_parents` instead."
+            f"'{strategy}' has no exact probabilities; {exact_selections()} do: draw many parents with "
+            "`select_parents` instead."
         )
     return Chances(values=values, standard_error=np.zeros(len(table)), exact=True)
 
