@@ -232,6 +232,12 @@ def test_a_bad_value_raises_before_anything_is_written(changes, message, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_an_unknown_dataset_is_an_error_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match="unknown dataset 'digit'"):
+        compare("mlp", "digit", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_other_epochs_in_the_same_folder_raise_an_error(compared):
     with pytest.raises(InputError, match="holds a comparison with epochs=1, and now it is 2"):
         compare(own_loops.experiment, **{**HERE, "epochs": 2}, out=compared.path)

@@ -73,7 +73,7 @@ class Examination:
             if row.shape != (len(part),):
                 raise InputError(
                     f"errors(cases) must return one number for each of the {len(part)} cases, shape ({len(part)},), "
-                    f"got shape {row.shape}: don't reduce the loss over the batch (reduction='none')."
+                    f"got shape {row.shape}: index inputs and labels with cases, and use reduction='none'."
                 )
             found.append(np.where(np.isfinite(row), row, np.inf))
         return np.concatenate([[], *found])

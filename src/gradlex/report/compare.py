@@ -163,12 +163,12 @@ def compare(
             )
         base, metric, higher_is_better = Recipe(), metric or "accuracy", higher_is_better is None or higher_is_better
     else:
-        from gradlex.data import DATASETS
-        from gradlex.data.datasets import OWN
+        from gradlex.data.datasets import DATASETS, OWN
+        from gradlex.data.load import kind_of
 
         base, experiment, data = _taken_apart(experiment, data, recipe, options)
-        usual = base.epochs or DATASETS.get(base.dataset, OWN).epochs
-        epochs = usual if epochs is None else epochs
+        info = DATASETS[base.dataset] if data is None and kind_of(base.dataset) == "public" else OWN
+        epochs = (base.epochs or info.epochs) if epochs is None else epochs
     epochs = check("epochs", Count, epochs)
     size = check("population", Count, (base.population or POPULATION) if population is None else population)
     for method in chosen:  # raises an error for what doesn't fit, before anything is written

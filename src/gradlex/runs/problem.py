@@ -111,8 +111,7 @@ def make_problem(
     )
     # A run that continues may have its data in another place, where it must be the same.
     recipe = parts.recipe.replace(dataset=(given.recipe if stored is None else Recipe(**stored.recipe)).dataset)
-    first = np.arange(min(16, len(parts.train)))
-    few = parts.train.clean(first)[1] if parts.targets is None else parts.targets
+    few = parts.train.clean(np.arange(min(16, len(parts.train))))[1] if parts.targets is None else parts.targets
     task = make_task(recipe.task if given.task is None else given.task, few)
     inferred = given.task is None and given.recipe.task is None and str(task) == "classification"
     if inferred and str(recipe.selection).startswith("epsilon-lexicase"):
