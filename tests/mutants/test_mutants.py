@@ -41,7 +41,7 @@ MUTANTS = {
     "evaluation is in training mode": (POPULATION, "            self.model.eval()\n", "", ALGORITHM),
     "dropout repeats over generations": (POPULATION, '"dropout", self.generation, index', '"dropout", 0, index', ALGORITHM),
     "dropout is the same for every candidate": (POPULATION, '"dropout", self.generation, index', '"dropout", self.generation, 0', ALGORITHM),
-    "a mean counts the chosen candidate twice": (POPULATION, "if i != choice.index]", "if True]", "population golden"),
+    "a mean leaves out the last candidate": (POPULATION, "if i != choice.index]", "if i != choice.index][:-1]", "population golden"),
     "the next generation starts from candidate 0": (POPULATION, "model, optimizer = self.team.hand_over(choice.index, chosen)", "model, optimizer = self.team.hand_over(choice.index, (trained.snapshots[0], trained.optimizers[0]))", ALGORITHM),
     "a diverged candidate stays in the pool": (POPULATION, "if not discarded[index]]", "if True]", "population"),
     # population: examination
