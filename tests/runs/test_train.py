@@ -346,3 +346,27 @@ def test_a_task_with_metrics_that_are_not_finite_is_recorded_as_null(tmp_path: P
     run = gradlex.train(net(), points(), task=Odd(), out=tmp_path / "run", **SMALL)
     assert json.loads((tmp_path / "run/result.json").read_text())["metrics"]["train"] == {"ratio": None}
     assert math.isnan(run.metrics["train"]["ratio"])
+
+
+SEEN: dict[bool, list[float]] = {}
+
+
+class Watches(nn.Module):
+    """Notes the largest input of each pass, in training and in evaluation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        SEEN.setdefault(self.training, []).append(float(x.max()))
+        return self.linear(x)
+
+
+def test_selection_and_evaluation_see_clean_samples() -> None:
+    SEEN.clear()
+    x = torch.rand(40, 4)
+    data = x, (x[:, 0] > 0.5).long()
+    gradlex.train(Watches(), data, augment=lambda batch, rng: batch + 100, epochs=3, batch_size=5, population=2)
+    assert max(SEEN[False]) < 1
+    assert min(SEEN[True]) > 100
