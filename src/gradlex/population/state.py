@@ -119,7 +119,8 @@ class Network:
             layer.set_extra_state(copy.deepcopy(snapshot["extra"][name]))
         for layer in self._caching:
             if not layer.training:
-                layer.train().eval()
+                layer.train()  # an own one may return nothing
+                layer.eval()
 
     def forget(self) -> None:
         """Empty the caches of layers that keep what they compute from the weights until they are trained again."""
