@@ -1,4 +1,4 @@
-"""The method in anyone's training loop: `Population`, and the pieces that it is made of."""
+"""The method in anyone's training loop: `Population`, and the candidates that it yields."""
 
 from gradlex.population.population import Candidate, Population
 
