@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.stats import entropy
 from torch import Tensor, nn
 
 from gradlex._files import check_file, write_atomically
@@ -44,9 +45,8 @@ def features(model: nn.Module, images: Tensor) -> dict[str, Features]:
     def watch(name: str, module: nn.Module, arguments: Any, output: Any) -> None:
         if isinstance(output, Tensor):
             sizes[name] = output.shape[2:]
-            found[name] = (
-                output.flatten(2).amax(dim=2).float().cpu().numpy() if output.ndim > 2 else np.empty(0, np.float32)
-            )
+            if output.ndim > 2:
+                found[name] = output.flatten(2).amax(dim=2).float().cpu().numpy()
 
     modules = dict(model.named_modules())
     with evaluating(model), ExitStack() as hooks:
@@ -81,20 +81,13 @@ def load_features(folder: Path) -> dict[str, Features]:
 
 def common_edges(sets: Iterable[Features]) -> npt.NDArray[np.float64]:
     """The edges of 50 bins from the least to the greatest value of all sets."""
-    ends = [(float(each.min()), float(each.max())) for each in sets]
-    low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    return np.linspace(low, high if high > low else low + 1, BINS + 1)
-
-
-def _entropy(weights: npt.NDArray[Any]) -> float:
-    shares = weights[weights > 0] / max(weights.sum(), 1e-300)
-    return abs(float((shares * np.log(shares)).sum()))  # not -0.0
+    return np.histogram_bin_edges(np.concatenate([each.ravel() for each in sets]).astype(np.float64), BINS)
 
 
 DIVERSITY: Mapping[str, Callable[[Features, npt.NDArray[np.float64]], float]] = {
     "zeros": lambda found, _: float((found == 0).mean()),
-    "entropy": lambda found, edges: _entropy(np.histogram(found, edges)[0]),
-    "effective rank": lambda found, _: float(np.exp(_entropy(np.linalg.svd(found, compute_uv=False)))),
+    "entropy": lambda found, edges: float(entropy(np.histogram(found, edges)[0])),
+    "effective rank": lambda found, _: float(np.exp(entropy(np.linalg.svd(found, compute_uv=False)))),
 }
 """Numbers for what figure 2 shows, from features and the edges of the bins.
 

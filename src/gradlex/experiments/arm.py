@@ -46,8 +46,8 @@ class Arm:
     epochs: int
     size: int
     folder: Path
-    _asked: set[str] = field(default_factory=set)
     _made: list[Population] = field(default_factory=list)
+    _read: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -55,21 +55,12 @@ class Arm:
         return self.method.name
 
     @property
-    def title(self) -> str:
-        """What the method is called in tables."""
-        return self.method.title
-
-    @property
     def branch(self) -> int | None:
         """The generation, counted from 0, from which on SWA and the branched methods average the parents, else None.
 
         Your loop takes this mean, by `torch.optim.swa_utils.AveragedModel` for example.
         """
-        self._asked.add("branch")
-        return self._branch
-
-    @property
-    def _branch(self) -> int | None:
+        self._read.append("branch")
         return self._recipe.branch if "branch_at" in self.method.changes else None
 
     @property
@@ -152,7 +143,7 @@ def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> Non
             f"experiment(method, seed) trained {trained} generations: make a population by method.population(model, "
             f"optimizer), and train it for method.epochs generations, here {arm.epochs}."
         )
-    if arm._branch is not None and "branch" not in arm._asked:
+    if "branch_at" in arm.method.changes and "branch" not in arm._read:
         raise InputError(
             f"{arm.name} averages the parents from generation method.branch on, but the experiment never read it: "
             "return the metrics of their mean (examples/mean_of_parents.py)."
@@ -160,14 +151,15 @@ def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> Non
     if metric not in metrics.get("test", {}):
         raise InputError(f"the experiment returned no test {metric}, which is compared: return it, or set metric=.")
     lines = _lines(arm.folder)
-    totals = {
-        "seconds": ("train_seconds", "select_seconds"),
-        "samples_trained": ("samples",),
-        "critical_path": ("most_samples",),
-        "cases_evaluated": ("cases_evaluated",),
+    result = {
+        "metrics": metrics,
+        "seconds": round(sum(line["train_seconds"] + line["select_seconds"] for line in lines), 3),
+        "samples_trained": sum(line["samples"] for line in lines),
+        "critical_path": sum(line["most_samples"] for line in lines),
+        "cases_evaluated": sum(line["cases_evaluated"] for line in lines),
+        "generations": len(lines),
     }
-    costs = {total: round(sum(line[name] for line in lines for name in names), 3) for total, names in totals.items()}
-    write_json(arm.folder / "result.json", {"metrics": metrics, **costs, "generations": len(lines)})
+    write_json(arm.folder / "result.json", result)
 
 
 def read_metrics(returned: Any) -> dict[str, dict[str, float]]:
@@ -205,35 +197,35 @@ class _Recorded(Population):
     """A Population that writes a line for each generation into the run's folder."""
 
     arm: Arm
-    _line: Mapping[str, Any]
-    _started = 0.0
+    _started: float
 
     def candidates(
         self, num_samples: int | None = None, size: int | None = None, *, parts: Sequence[Any] | None = None
     ) -> Iterator[Candidate]:
         """As in Population; without a size, it is the method's for this generation."""
-        size = len(parts) if parts is not None else size or min(self.size, self.arm.size_at(self.generation))
+        if parts is None:
+            size = size or min(self.size, self.arm.size_at(self.generation))
         found = super().candidates(num_samples, size, parts=parts)
-        lengths = [-(-(num_samples or 0) // size)] if parts is None else [len(part) for part in parts]
-        samples = num_samples if parts is None else sum(lengths)
-        self._line = {"generation": self.generation + 1, "samples": samples, "most_samples": max(lengths)}
         self._started = time.perf_counter()
         return found
 
     def select(self, errors: Callable[..., Any], num_cases: int) -> Choice:
         """As in Population."""
-        lr = self._optimizer.options()
-        middle = time.perf_counter()
+        lengths = [len(part) for part in self._trained.parts] if self._trained else []
+        lr, middle = self._optimizer.options(), time.perf_counter()
         choice = super().select(errors, num_cases)
         if self.arm.method.on_losses and choice.disagreement:
             raise InputError(f"{self.arm.name} needs the loss of each case as its error, got only 0 and 1.")
         if self.leads:
-            known = {name: getattr(choice, name) for name in ("reason", "cases_used", "disagreement")}
             line = {
-                **self._line,
+                "generation": self.generation,
+                "samples": sum(lengths),
+                "most_samples": max(lengths),
                 "lr": lr[0][0]["lr"] if lr else None,
                 "chosen": choice.index,
-                **known,
+                "reason": choice.reason,
+                "cases_used": choice.cases_used,
+                "disagreement": choice.disagreement,
                 "cases_evaluated": choice.evaluated,
                 "train_seconds": round(middle - self._started, 3),
                 "select_seconds": round(time.perf_counter() - middle, 3),

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from gradlex.errors import unknown_name
 from gradlex.recipe import Recipe
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ARCHITECTURES = ("vgg16", "resnet18", "resnet50", "densenet121", "mobilenetv2", "senet18", "efficientnetb0")
 
@@ -82,15 +80,6 @@ def published(table: str) -> pd.DataFrame:
         >>> cell.dataset, cell.model, cell.method, float(cell.accuracy)
         ('cifar10', 'vgg16', 'lexicase', 93.4)
     """
-    import pandas as pd
-
     with resources.files("gradlex.experiments").joinpath("published.csv").open() as file:
         found = pd.read_csv(file)
-    found = found[found.table == table].reset_index(drop=True)
-    for column in ("dataset", "model"):
-        found[column] = found[column].str.lower().str.replace("-", "")
-    variants = {"table3": "p" + found.population.astype(str), "table4": found.momentum.replace("none", "no-momentum")}
-    if table in variants:
-        usual = (found.method == "sgd") | variants[table].isin(["p4", "reset"])
-        found["method"] = found.method.where(usual, found.method + "-" + variants[table])
-    return found
+    return found[found.table == table].reset_index(drop=True)

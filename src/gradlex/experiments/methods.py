@@ -55,18 +55,15 @@ class Method:
 
         What the base says about the late branch, the tail and the optimizer's state goes to the methods that have it.
         """
-        given = {name: getattr(base, name) for name in base.model_fields_set}
         if base.selection is not None or base.promotion != "winner":
             raise InputError("the methods decide selection and promotion: leave them out of the recipe.")
-        own = {name: given.pop(name) for name in _OF_SOME if name in given}
-        kept = {name: value for name, value in own.items() if name in self.changes}
-        if "momentum_state" in own and not self.is_sgd:
-            kept["momentum_state"] = own["momentum_state"]
+        unused = {name for name in _LATE if name not in self.changes} | ({"momentum_state"} if self.is_sgd else set())
+        given = {name: getattr(base, name) for name in base.model_fields_set - unused}
+        own = {name: value for name, value in self.changes.items() if name not in given or name not in _BRANCHED}
         length, size = self.epochs(epochs, population), self.size(population)
-        return Recipe(**{**given, **self.changes, **kept, "epochs": length, "population": size})
+        return Recipe(**{**given, **own, "epochs": length, "population": size})
 
 
-_OF_SOME = ("branch_at", "tail", "tail_mean", "momentum_state")
 _LATE = {name: PRESETS["branched"][name] for name in ("branch_at", "tail", "tail_mean")}
 _BRANCHED = {**_LATE, "momentum_state": "inherit"}
 _SURVIVE = "lexicase(on_all_fail=survive)"
