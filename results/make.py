@@ -106,11 +106,10 @@ def _questions_table(asked: list[tuple[Study, Question, Decision]]) -> Table:
     for study, question, decision in asked:
         found = decision.difference
         gap = NONE
-        if found is not None and decision.answer != "under way":
+        if decision.answer != "under way":
             gap = f"{decision.unit.signed(found.mean)} ({decision.interval})"
         answer = f"**{decision.answer}**" if decision.answer in figures.VERDICTS else decision.answer
-        done = found.n if found else 0
-        seeds = f"{done}" if done == decision.planned else f"{done} of {decision.planned}"
+        seeds = f"{found.n}" if found.n == decision.planned else f"{found.n} of {decision.planned}"
         rows.append((question.question, study.setting or study.title, answer, gap, seeds))
     return Table(
         title="",

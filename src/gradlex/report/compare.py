@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
-import textwrap
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from gradlex.experiments.methods import POPULATION, find_method
 from gradlex.recipe import Recipe
 from gradlex.report.decisions import Decision, decisions
 from gradlex.report.frames import Study, studies
-from gradlex.report.tables import WIDTH, Table, results_table, tables
+from gradlex.report.summary import outcome
+from gradlex.report.tables import Table, results_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,7 @@ class Comparison:
         return write_experiment_page(self.path, page)
 
     def __str__(self) -> str:
-        sentences = [textwrap.fill(sentence, WIDTH) for sentence in self.verdict.splitlines()]
-        failed = [f"Failed: {each.name}: {each.reason}" for each in self.failures]
-        shown = (table.text() for table in tables(self.study, self.decisions))
-        return "\n\n".join(filter(None, ["\n".join(sentences), *shown, "\n".join(failed)]))
+        return "\n".join([outcome(self.study), *(f"Failed: {each.name}: {each.reason}" for each in self.failures)])
 
 
 def compare(

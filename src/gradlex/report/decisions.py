@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Literal, TypeAlias
 
 import pandas as pd
 
 from gradlex.report.frames import Study
-from gradlex.report.statistics import LEVEL, Difference, detectable, holm, paired, seeds_needed
+from gradlex.report.statistics import LEVEL, Difference, holm, paired, seeds_needed
 from gradlex.report.words import NONE, Unit, capital, number_of, p_text, title_of, unit_of
 
 Answer: TypeAlias = Literal["better", "worse", "equivalent", "open", "under way"]
@@ -34,24 +33,34 @@ class Decision:
     Attributes:
         first: The method that is judged.
         second: The method it is compared with.
-        difference: First minus second over the seeds that both have finished; None without any.
-        means: The mean of each over these seeds.
+        difference: First minus second over the seeds that both have finished.
         adjusted: p by Holm's method for all comparisons that were decided together.
         tests: Their number.
         planned: The number of planned seeds.
-        answer: By the rule of `decide`.
+        higher_is_better: Whether a higher value is a better one.
         unit: How values are printed.
     """
 
     first: str
     second: str
-    difference: Difference | None
-    means: tuple[float, float] | None
+    difference: Difference
     adjusted: float | None
     tests: int
     planned: int
-    answer: Answer
+    higher_is_better: bool
     unit: Unit
+
+    @property
+    def answer(self) -> Answer:
+        """By the rule of `decide`."""
+        found = self.difference
+        if found.n < max(self.planned, 1):
+            return "under way"
+        if self.adjusted is not None and self.adjusted < 1 - LEVEL:
+            return "better" if (found.mean > 0) == self.higher_is_better else "worse"
+        if self.unit.percent and found.interval is not None and max(map(abs, found.interval)) < MARGIN:
+            return "equivalent"
+        return "open"
 
     @property
     def title(self) -> str:
@@ -61,39 +70,33 @@ class Decision:
     @property
     def interval(self) -> str:
         """+0.93 to +1.57; a dash without one."""
-        found = self.difference
-        if found is None or found.low is None:
-            return NONE
-        return f"{self.unit.bare(found.low, '+')} to {self.unit.bare(found.high, '+')}"
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Difference, interval, adjusted p, seeds, p, and the difference that this many seeds can find."""
-        found = self.difference
-        if found is None:
-            return (NONE, NONE, NONE, "0", NONE, NONE)
-        finds, mean = self.unit.bare(detectable(found, self.tests)), self.unit.bare(found.mean, "+")
-        return (mean, self.interval, p_text(self.adjusted), str(found.n), p_text(found.p), finds)
+        found = self.difference.interval
+        return NONE if found is None else " to ".join(self.unit.bare(end, "+") for end in found)
 
     @property
     def sentence(self) -> str:
         """What a person would say: both values, and what follows or what is missing."""
-        if self.difference is None or self.means is None:
+        found, unit, seeds = self.difference, self.unit, number_of(self.difference.n, "seed")
+        if not found.n:
             return f"{capital(self.title)}: no seed has finished with a number yet."
-        ours, theirs = (self.unit.value(mean, 1) for mean in self.means)
-        first, second = title_of(self.first), title_of(self.second)
-        return f"{_HEADLINES[self.answer]}: {first} {ours}, {second} {theirs}. {self._because(self.difference)}"
-
-    def _because(self, difference: Difference) -> str:
-        found, seeds = difference, number_of(difference.n, "seed")
+        because = f"The difference is {unit.signed(found.mean)}, 95% interval {self.interval}, over {seeds}"
         if self.answer == "under way":
-            return f"{found.n} of {self.planned} seeds are finished, so nothing is decided yet."
-        if self.answer == "open":
-            return _what_is_missing(found, self.tests)
-        gap = f"The difference is {self.unit.signed(found.mean)}, 95% interval {self.interval}, over {seeds}"
-        if self.answer == "equivalent":
-            return f"{gap}: within ±{self.unit.signed(MARGIN)[1:]}."
-        return f"{gap} (adjusted p {p_text(self.adjusted)})."
+            because = f"{found.n} of {self.planned} seeds are finished, so nothing is decided yet."
+        elif self.answer == "equivalent":
+            because += f": within ±{unit.signed(MARGIN)[1:]}."
+        elif self.answer != "open":
+            because += f" (adjusted p {p_text(self.adjusted)})."
+        elif found.n == 1:
+            because = "One seed cannot decide; run at least three."
+        elif found.p is None:
+            because = "All seeds show the same difference, so there is no interval."
+        else:
+            needed = seeds_needed(found, self.tests)
+            many = "more than 100" if needed is None else f"about {needed}"
+            because = f"{capital(seeds)} cannot decide; {many} would."
+        names, means = (self.first, self.second), found.means
+        both = (f"{title_of(name)} {unit.value(mean, 1)}" for name, mean in zip(names, means, strict=True))
+        return f"{_HEADLINES[self.answer]}: {', '.join(both)}. {because}"
 
 
 def decide(
@@ -129,28 +132,19 @@ def decide(
         No gain shown: lexicase 39.3%, SGD 46.1%. Two seeds cannot decide; about 5 would.
     """
     pairs = list(pairs) or usual_pairs(list(dict.fromkeys(frame.method)))
-    planned = len(seeds) or frame.seed.nunique()
-    differences, means = [], []
-    for first, second in pairs:
-        ours, theirs = values(frame, first, metric), values(frame, second, metric)
-        found = paired(ours, theirs)
-        differences.append(found)
-        means.append(None if found is None else (_mean(ours, found), _mean(theirs, found)))
-    unit = unit_of(metric, fraction)
-    adjusted = holm([None if each is None else each.p for each in differences])
+    found = [paired(*(values(frame, name, f"test_{metric}") for name in pair)) for pair in pairs]
     return [
         Decision(
             first=first,
             second=second,
             difference=difference,
-            means=both,
-            adjusted=p,
+            adjusted=adjusted,
             tests=len(pairs),
-            planned=planned,
-            answer=_answer(difference, p, planned, higher_is_better, unit),
-            unit=unit,
+            planned=len(seeds) or frame.seed.nunique(),
+            higher_is_better=higher_is_better,
+            unit=unit_of(metric, fraction),
         )
-        for (first, second), difference, both, p in zip(pairs, differences, means, adjusted, strict=True)
+        for (first, second), difference, adjusted in zip(pairs, found, holm([each.p for each in found]), strict=True)
     ]
 
 
@@ -173,37 +167,7 @@ def usual_pairs(methods: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, rivals[0]) for name in sorted(others, key=lambda name: name != "lexicase")]
 
 
-def values(frame: pd.DataFrame, method: str, metric: str) -> dict[int, float]:
-    """A method's final values on the test part, by seed."""
-    column = f"test_{metric}"
-    if column not in frame:
-        return {}
-    found = frame.loc[frame.method == method].set_index("seed")[column].astype(float)
-    return {int(seed): float(value) for seed, value in found.items() if pd.notna(value)}
-
-
-def _answer(
-    found: Difference | None, adjusted: float | None, planned: int, higher_is_better: bool, unit: Unit
-) -> Answer:
-    """The rule."""
-    if found is None or found.n < planned:
-        return "under way"
-    if adjusted is not None and adjusted < 1 - LEVEL:
-        return "better" if (found.mean > 0) == higher_is_better else "worse"
-    if unit.percent and found.low is not None and found.high is not None:
-        return "equivalent" if found.low > -MARGIN and found.high < MARGIN else "open"
-    return "open"
-
-
-def _what_is_missing(found: Difference, tests: int) -> str:
-    if found.n == 1:
-        return "One seed cannot decide; run at least three."
-    if found.error is None:
-        return "All seeds show the same difference, so there is no interval."
-    needed = seeds_needed(found, tests)
-    many = "more than 100" if needed is None else f"about {needed}"
-    return f"{capital(number_of(found.n, 'seed'))} cannot decide; {many} would."
-
-
-def _mean(by_seed: dict[int, float], found: Difference) -> float:
-    return fmean(by_seed[seed] for seed in found.by_seed)
+def values(frame: pd.DataFrame, method: str, column: str) -> pd.Series[float]:
+    """The numbers of a method's runs in a column, by seed."""
+    runs = frame[frame.method == method].drop_duplicates("seed", keep="last").set_index("seed")
+    return runs.get(column, pd.Series(dtype=float)).astype(float).dropna()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 import matplotlib.style
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from gradlex.report.decisions import MARGIN, Decision
 from gradlex.report.frames import Study
 from gradlex.report.tables import ENDINGS
-from gradlex.report.words import listed, title_of, unit_of
+from gradlex.report.words import title_of, unit_of
 
 GRAY = "#7d8590"  # text that can be read on white and on black
 COLORS = {
@@ -60,18 +60,17 @@ _STYLE = {
 P = ParamSpec("P")
 
 
-def as_svg(draw: Callable[P, Figure]) -> Callable[P, str]:
+def as_svg(draw: Callable[P, Figure]) -> Callable[P, Markup]:
     """Make a function that draws a figure return its SVG, without what varies: dates, versions, numbers of parts."""
 
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Markup:
         content = io.StringIO()
         own = {"svg.hashsalt": draw.__name__}  # ids stay different where several figures are on one page
-        with matplotlib.style.context(["default", _STYLE, own]), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing", category=UserWarning)
+        with matplotlib.style.context(["default", _STYLE, own]):
             draw(*args, **kwargs).savefig(content, format="svg", metadata={"Date": None, "Creator": None})
         found = content.getvalue()[content.getvalue().index("<svg") :]
         found = re.sub(r'<metadata>.*?</metadata>| id="[A-Za-z0-9.]+_\d+"', "", found, flags=re.DOTALL)
-        return re.sub(r"[ \t]+$", "", found, flags=re.MULTILINE)
+        return Markup(re.sub(r"[ \t]+$", "", found, flags=re.MULTILINE))
 
     return drawn
 
@@ -88,14 +87,13 @@ def line_of(method: str) -> str:
     return "-" if plain else ("--", ":", "-.")[zlib.crc32(method.encode()) % 3]
 
 
-def drawings(study: Study, found: Sequence[Decision]) -> dict[str, str]:
+def drawings(study: Study, found: Sequence[Decision]) -> dict[str, Markup]:
     """The figures of an experiment that its records allow: comparisons, curves, selection."""
     drawn = {"comparisons": forest([("Differences", found)])} if found else {}
-    records = [record for by_seed in study.histories.values() for record in by_seed.values()]
-    if any(record.get(f"test_{study.metric}", pd.Series(dtype=float)).notna().any() for record in records):
+    if study.history.get(f"test_{study.metric}", pd.Series(dtype=float)).notna().any():
         drawn["curves"] = curves(study)
-    if any((record.cases_used > 0).any() for record in records):
-        drawn["selection"] = selection(study.histories)
+    if (study.history.cases_used > 0).any():
+        drawn["selection"] = selection(study.history)
     return drawn
 
 
@@ -126,21 +124,20 @@ def forest(groups: Sequence[tuple[str, Sequence[Decision]]]) -> Figure:
 def _draw_comparison(ax: Axes, row: int, decision: Decision) -> None:
     found, scale, middle = decision.difference, decision.unit.scale, row + 0.12
     color = VERDICTS.get(decision.answer, GRAY)
-    mean = "" if found is None else f"{decision.unit.bare(found.mean, '+')}  "
+    mean = f"{decision.unit.bare(found.mean, '+')}  " if found.n else ""
     for text, x, align in ((decision.title, 0, "left"), (f"{mean}{decision.answer}", 1, "right")):
         ax.annotate(text, (x, row - 0.32), xycoords=("axes fraction", "data"), va="center", ha=align)
     ax.vlines(0, middle - 0.24, middle + 0.24, color=GRAY, linewidth=0.9)
     if decision.unit.percent:
         equivalent = [-scale * MARGIN, scale * MARGIN]
         ax.fill_between(equivalent, middle - 0.24, middle + 0.24, color=GRAY, alpha=0.2, linewidth=0)
-    if found is None:
-        return
-    if found.low is not None and found.high is not None:
-        ends = [scale * found.low, scale * found.high]
+    if found.interval is not None:
+        ends = [scale * end for end in found.interval]
         ax.plot(ends, [middle] * 2, color=color, linewidth=7, alpha=0.35, solid_capstyle="butt")
-    ax.plot(scale * found.mean, middle, "|", color=color, markersize=13, markeredgewidth=2.5)
-    values = [scale * value for value in found.by_seed.values()]
-    ax.plot(values, [middle] * len(values), "o", color=color, markersize=4.5, markerfacecolor="none")
+    if found.n:
+        ax.plot(scale * found.mean, middle, "|", color=color, markersize=13, markeredgewidth=2.5)
+        values = [scale * value for value in found.by_seed.values()]
+        ax.plot(values, [middle] * len(values), "o", color=color, markersize=4.5, markerfacecolor="none")
 
 
 @as_svg
@@ -149,8 +146,7 @@ def curves(study: Study) -> Figure:
     figure = Figure(figsize=(_WIDTH, 3.9))
     ax, unit, column = figure.subplots(), unit_of(study.metric, study.fraction), f"test_{study.metric}"
     samples_of, late = study.runs.groupby("method").samples_trained.max(), list[float]()
-    for method, by_seed in study.histories.items():
-        records = pd.concat(by_seed.values()).reindex(columns=["generation", column])
+    for method, records in study.history.groupby("method", sort=False):
         values = unit.scale * records.groupby("generation")[column].agg(["mean", "min", "max"]).dropna()
         values.index = values.index / records.generation.max() * samples_of[method] / 1000
         _draw_band(ax, values, method, title_of(method))
@@ -158,21 +154,15 @@ def curves(study: Study) -> Figure:
     margin = 0.04 * (max(late) - min(late)) or 0.5
     ax.set_ylim(min(late) - margin, max(late) + margin)  # the first steps are steep and say little
     ax.set(xlabel="samples trained, thousands", xlim=(0, None), ylabel=f"test {study.metric}{unit.sign}")
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
+    ax.xaxis.set_major_formatter("{x:,.10g}")
     figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
 @as_svg
-def selection(histories: Mapping[str, Mapping[int, pd.DataFrame]]) -> Figure:
-    """How selections ended, the cases they used and how often candidates disagreed, over training.
-
-    Args:
-        histories: The generations of runs, by method and seed.
-    """
-    joined = {name: pd.concat(runs.values(), keys=runs, names=["seed"]) for name, runs in histories.items()}
-    compared = {name: found[found.cases_used > 0] for name, found in joined.items()}
-    compared = {name: found for name, found in compared.items() if len(found)}
+def selection(history: pd.DataFrame) -> Figure:
+    """How selections ended, the cases they used and how often candidates disagreed, over training."""
+    compared = dict(list(history[history.cases_used > 0].groupby("method", sort=False)))
     ended = [name for name, found in compared.items() if len({*found.reason} & {*ENDINGS}) > 1]
     apart = {name: found for name, found in compared.items() if found.disagreement.any()}
     figure, axes = _stacked(len(ended) + 1 + bool(apart))
@@ -200,15 +190,15 @@ def _draw_endings(ax: Axes, found: pd.DataFrame, title: str, *, legend: bool) ->
 
 
 @as_svg
-def learning(history: pd.DataFrame, metric: str | None, method: str) -> Figure:
+def learning(history: pd.DataFrame, metric: str | None) -> Figure:
     """The metric and the training loss of one run; a band goes from the candidates' lowest loss to the highest."""
-    parts = {part: f"{part}_{metric}" for part in ("test", "validation") if f"{part}_{metric}" in history}
+    method, unit = history.method.iloc[0], unit_of(str(metric))
+    parts = [part for part in ("test", "validation") if f"{part}_{metric}" in history]
     figure, axes = _stacked(bool(parts) + 1, height=2.4)
-    for part, column in parts.items():
-        values, line = history.set_index("generation")[column].dropna(), "-" if part == "test" else ":"
-        unit = unit_of(str(metric))
-        axes[0].plot(values.index, unit.scale * values, line, marker=".", color=color_of(method), label=part)
-        axes[0].set_title(f"{listed([*parts])} {metric}{unit.sign}")
+    for part in parts:
+        values = unit.scale * history.set_index("generation")[f"{part}_{metric}"].dropna()
+        axes[0].plot(values.index, values, "-" if part == "test" else ":", marker=".", color=color_of(method))
+        axes[0].set_title(f"{' and '.join(parts)} {metric}{unit.sign}")
     losses = pd.DataFrame(history.losses.tolist(), dtype=float).agg(["mean", "min", "max"], axis=1)
     _draw_band(axes[-1], losses.groupby(_bins(history.generation)).mean(), method, "")
     axes[-1].set_title("training loss: mean and range of the candidates")
@@ -231,13 +221,13 @@ def _make_log(ax: Axes) -> None:
         return
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 3) if ax.dataLim.ymax < 1e4 * ax.dataLim.ymin else (1,)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
+    ax.yaxis.set_major_formatter("{x:,.10g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _binned(found: pd.DataFrame, values: pd.Series[Any], middle: str = "mean") -> pd.DataFrame:
     """Values over generations: the seeds' means (or medians) in each bin, as mean, lowest and highest."""
-    by_seed = values.groupby([found.index.get_level_values("seed"), _bins(found.generation)]).agg(middle)
+    by_seed = values.groupby([found.seed, _bins(found.generation)]).agg(middle)
     return by_seed.groupby(level=1).agg(["mean", "min", "max"])
 
 

@@ -59,14 +59,10 @@ class Study:
         return _frame(self.path)
 
     @cached_property
-    def histories(self) -> dict[str, dict[int, pd.DataFrame]]:
-        """The generations of the finished runs that recorded any, by method and seed."""
-        found: dict[str, dict[int, pd.DataFrame]] = {method: {} for method in self.methods}
-        for run in self.runs[self.runs.finished].itertuples():
-            recorded = history(run.path)
-            if run.method in found and len(recorded):
-                found[run.method][run.seed] = recorded
-        return {method: by_seed for method, by_seed in found.items() if by_seed}
+    def history(self) -> pd.DataFrame:
+        """The generations of the finished runs, method by method."""
+        runs = self.runs
+        return history(*(path for name in self.methods for path in runs.path[runs.finished & (runs.method == name)]))
 
 
 def results(folder: Path | str) -> pd.DataFrame:
@@ -86,13 +82,17 @@ def results(folder: Path | str) -> pd.DataFrame:
     return frame
 
 
-def history(run: Path | str) -> pd.DataFrame:
-    """The generations of a run, one row each, with the metrics as columns such as test_accuracy."""
-    path = Path(run) / "generations.jsonl"
-    lines = read_text(path).splitlines() if path.exists() else []
-    read = [parsed(Line, line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
-    rows = [{**line.model_dump(exclude={"metrics"}), **_flat(line.metrics)} for line in read]
-    return pd.DataFrame(rows, columns=None if rows else list(Line.model_fields)).astype({"disagreement": float})
+def history(*runs: Path) -> pd.DataFrame:
+    """The generations of runs, one row each, with the metrics as columns such as test_accuracy."""
+    rows: list[dict[str, Any]] = []
+    for path in (run / "generations.jsonl" for run in runs):
+        stored = read_run(path.parent)[0]
+        for number, text in enumerate(read_text(path).splitlines() if path.exists() else [], start=1):
+            line = parsed(Line, text, f"{path}: line {number}")
+            own = {"method": stored.method, "seed": stored.seed, **line.model_dump(exclude={"metrics"})}
+            rows.append({**own, **_flat(line.metrics)})
+    columns = None if rows else ["method", "seed", *Line.model_fields]
+    return pd.DataFrame(rows, columns=columns).astype({"disagreement": float})
 
 
 def studies(folder: Path | str) -> list[Study]:
@@ -138,9 +138,10 @@ class RunFile(BaseModel):
 def read_run(run: Path) -> tuple[RunFile, Result | None]:
     """What a run folder says of the run, and its result if it is finished."""
     stored, result = parsed(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
-    if _in_experiment(run):
-        stored.method = run.parent.name
-    stored.method = stored.method or str(stored.recipe.get("selection", "gradlex"))
+    named = run.parent.name if _in_experiment(run) else stored.method
+    stored.method = named or str(stored.recipe.get("selection", "gradlex"))
+    stored.seed = stored.recipe.get("seed", 0) if stored.seed is None else stored.seed
+    stored.epochs = stored.recipe.get("epochs") if stored.epochs is None else stored.epochs
     return stored, parsed(Result, read_text(result), result) if result.exists() else None
 
 
@@ -156,13 +157,12 @@ def _frame(folder: Path) -> pd.DataFrame:
 
 def _row(run: Path) -> dict[str, Any]:
     stored, result = read_run(run)
-    seed, epochs = stored.recipe.get("seed", 0), stored.recipe.get("epochs")
     return {
         "experiment": run.parent.parent.name if _in_experiment(run) else "",
         "method": stored.method,
-        "seed": seed if stored.seed is None else stored.seed,
+        "seed": stored.seed,
         "finished": result is not None,
-        "epochs": epochs if stored.epochs is None else stored.epochs,
+        "epochs": stored.epochs,
         **_flat(result.metrics if result else {}),
         **{name: getattr(result, name, None) for name in _COLUMNS[5:-1]},
         "path": run,

@@ -10,7 +10,6 @@ from typing import Any
 
 import jinja2
 import numpy as np
-from markupsafe import Markup
 
 from gradlex._files import write_atomically
 from gradlex.errors import InputError, RunError
@@ -18,7 +17,7 @@ from gradlex.recipe import GIVEN, Recipe
 from gradlex.report import figures
 from gradlex.report.decisions import decisions
 from gradlex.report.frames import EXPERIMENT, studies
-from gradlex.report.summary import RunFacts
+from gradlex.report.summary import RunFacts, decisive
 from gradlex.report.tables import Table, tables
 from gradlex.report.words import title_of, unit_of
 
@@ -39,13 +38,13 @@ def write_run_page(run: Path | str, page: Path | str | None = None) -> Path:
         PosixPath('runs/mine/report.html')
     """
     facts, drawn = RunFacts(Path(run)), []
-    if facts.history.empty:
+    history = facts.history
+    if history.empty:
         raise InputError(f"{run} has no generation yet: train it first.")
-    if facts.history.losses.str.len().max():
-        drawn.append(("", figures.learning(facts.history, facts.metric, facts.method)))
-    decided = facts.history[facts.history.generation < (facts.saturated or np.inf)]
-    if (decided.cases_used > 0).any():
-        drawn.append(("", figures.selection({facts.method: {0: decided}})))
+    if history.losses.str.len().max():
+        drawn.append(figures.learning(history, facts.metric))
+    if (history.cases_used > 0).any():
+        drawn.append(figures.selection(history))
     settings = {**facts.stored.recipe, **facts.stored.environment}.items()
     return _write(
         Path(page) if page else Path(run) / "report.html",
@@ -53,11 +52,9 @@ def write_run_page(run: Path | str, page: Path | str | None = None) -> Path:
         note=facts.state,
         tiles=facts.tiles,
         figures=drawn,
-        sentences=[*facts.sentences, *(["The plots of selection end there."] if facts.saturated else [])],
+        sentences=facts.sentences,
         galleries=_galleries(facts),
-        folded=[
-            ("Settings", "\n".join(f"{name}: {value}" for name, value in settings if value is not None)),
-        ],
+        folded=[("Settings", "\n".join(f"{name}: {value}" for name, value in settings if value is not None))],
     )
 
 
@@ -72,30 +69,29 @@ def write_experiment_page(folder: Path | str, page: Path | str | None = None) ->
         raise InputError(f"{folder} is not an experiment: it has no {EXPERIMENT}.")
     study = studies(folder)[0]
     found, unit = decisions(study), unit_of(study.metric, study.fraction)
-    folded: list[tuple[str, Table | str]] = [(table.title, table) for table in tables(study, found)]
     drawn = figures.drawings(study, found)
-    names = {"curves": "Learning curves", "selection": "How selection went, over training"}
-    folded += [(name, drawn[key]) for key, name in names.items() if key in drawn]
     runs = study.runs.reindex(columns=["method", "seed", f"test_{study.metric}"]).itertuples(index=False)
     rows = tuple((title_of(method), str(seed), unit.value(value)) for method, seed, value in runs)
-    folded.append(("Runs", Table(title="Runs", columns=("method", "seed", f"test {study.metric}"), rows=rows)))
-    folded.append(("How it was made", f"{study.command}\n\n{study.note}".strip()))
+    every = Table(title="Runs", columns=("method", "seed", f"test {study.metric}"), rows=rows)
+    folded = [
+        *((table.title, table) for table in tables(study, found)),
+        ("Learning curves", drawn.get("curves")),
+        ("How selection went, over training", drawn.get("selection")),
+        (every.title, every),
+        ("How it was made", f"{study.command}\n\n{study.note}".strip()),
+    ]
     return _write(
         Path(page) if page else Path(folder) / "report.html",
         title=study.title,
         note=study.setting,
-        tiles=(),
-        figures=[("", drawn["comparisons"])] if found else [],
+        figures=[drawn["comparisons"]] if found else [],
         sentences=[decision.sentence for decision in found],
-        galleries=(),
         folded=[(name, part) for name, part in folded if part],
     )
 
 
 def _write(page: Path, **values: Any) -> Path:
     """Fill the template: text is escaped, a figure is not."""
-    for name in ("figures", "folded"):
-        values[name] = [(title, Markup(part) if str(part).startswith("<svg") else part) for title, part in values[name]]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gradlex.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -107,9 +103,9 @@ def _write(page: Path, **values: Any) -> Path:
 
 def _galleries(facts: RunFacts) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The cases that decided most, early and late in the run, with their pictures if the data is there."""
-    found = {half: facts.decisive(late)[:_GALLERY] for half, late in (("first", False), ("second", True))}
-    cases = sorted({case for most in found.values() for case, *_ in most})
-    shown = _pictures(facts, cases) if cases else {}
+    late = facts.history.generation > facts.history.generation.max() / 2
+    found = {"first": decisive(facts.history[~late])[:_GALLERY], "second": decisive(facts.history[late])[:_GALLERY]}
+    shown = _pictures(facts, sorted({case for most in found.values() for case, *_ in most}))
     for half, most in found.items():
         cards = []
         for case, out, ended in most:
@@ -124,7 +120,7 @@ def _pictures(facts: RunFacts, cases: list[int]) -> dict[int, dict[str, str]]:
     from gradlex.runs.problem import stored_parts  # imports torch
 
     given = facts.stored.recipe
-    if given.get("dataset") in (None, GIVEN):
+    if not cases or given.get("dataset") in (None, GIVEN):
         return {}
     try:
         parts = stored_parts(Recipe(**given), facts.stored.data, facts.stored.environment)

@@ -157,7 +157,11 @@ def figure2(folder: Path | str) -> Table:
         for method, own in numbers.groupby(level=0):
             rows.append((layer, title_of(str(method)), *own.mean().map("{:.3f}".format)))
         if {"lexicase", "sgd"} <= {method for method, _ in kept}:
-            cells = [_difference(numbers[name].loc["lexicase"], numbers[name].loc["sgd"]) for name in DIVERSITY]
+            cells = []
+            for name in DIVERSITY:
+                gap = paired(numbers[name].loc["lexicase"], numbers[name].loc["sgd"])
+                interval = " [{:+.3f}, {:+.3f}]".format(*gap.interval) if gap.interval else ""
+                cells.append(f"{gap.mean:+.3f}{interval}" if gap.n else NONE)
             rows.append((layer, "lexicase minus SGD", *cells))
     if layers:
         (Path(folder) / "figure2.svg").write_text(_panels(kept, layers), encoding="utf-8")
@@ -170,13 +174,6 @@ def figure2(folder: Path | str) -> Table:
         "2007). Means over seeds, and 95% intervals of differences paired by seed.",
         words=2,
     )
-
-
-def _difference(first: pd.Series, second: pd.Series) -> str:
-    found = paired(first.to_dict(), second.to_dict())
-    if found is None:
-        return NONE
-    return f"{found.mean:+.3f}" + ("" if found.low is None else f" [{found.low:+.3f}, {found.high:+.3f}]")
 
 
 def _record_features(study: Study) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, stdev
+from dataclasses import dataclass, replace
+from statistics import fmean
 
+import numpy as np
+import pandas as pd
 from scipy import optimize, stats
 
 LEVEL = 0.95
@@ -21,31 +24,28 @@ class Difference:
 
     Attributes:
         by_seed: The difference of each seed.
-        mean: Their mean.
-        low: The lower end of the 95% interval, or None: for one seed, or if all seeds differ by the same amount.
-        high: Its upper end.
+        means: The mean of each method over these seeds.
+        mean: The mean difference; NaN without a seed.
+        interval: Its 95% interval, or None: for one seed, or if all seeds differ by the same amount.
         p: p of the two-sided paired t-test; None where there is no interval.
+        error: The standard error of the mean; None where there is no interval.
     """
 
     by_seed: Mapping[int, float]
+    means: tuple[float, float]
     mean: float
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     p: float | None = None
+    error: float | None = None
 
     @property
     def n(self) -> int:
         """The number of pairs."""
         return len(self.by_seed)
 
-    @property
-    def error(self) -> float | None:
-        """The standard error of the mean; None where there is no interval."""
-        return None if self.p is None else stdev(self.by_seed.values()) / self.n**0.5
 
-
-def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Difference | None:
-    """The first minus the second, paired by seed; None if they share no seed.
+def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Difference:
+    """The first minus the second, paired by seed.
 
     Examples:
         >>> from gradlex.report.statistics import paired
@@ -54,16 +54,17 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Differenc
         >>> round(found.mean, 4), round(found.p, 3), found.n
         (0.0133, 0.057, 3)
     """
-    by_seed = {seed: first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())}
-    if not by_seed:
-        return None
-    differences, mean = list(by_seed.values()), fmean(by_seed.values())
-    largest = max(abs(values[seed]) for values in (first, second) for seed in by_seed)
-    if max(differences) - min(differences) <= _ROUNDING * largest:  # also a single seed
-        return Difference(by_seed=by_seed, mean=mean)
-    test = stats.ttest_1samp(differences, 0.0)
+    both = pd.DataFrame({"first": first, "second": second}, dtype=float).dropna().sort_index()
+    if both.empty:
+        return Difference(by_seed={}, means=(math.nan, math.nan), mean=math.nan)
+    gaps = both["first"] - both["second"]
+    means = fmean(both["first"]), fmean(both["second"])
+    found = Difference(by_seed=gaps.to_dict(), means=means, mean=fmean(gaps))
+    if np.ptp(gaps) <= _ROUNDING * both.abs().to_numpy().max():  # also a single seed
+        return found
+    test = stats.ttest_1samp(gaps, 0.0)
     low, high = map(float, test.confidence_interval(LEVEL))
-    return Difference(by_seed=by_seed, mean=mean, low=low, high=high, p=float(test.pvalue))
+    return replace(found, interval=(low, high), p=float(test.pvalue), error=float(gaps.sem()))
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
@@ -74,12 +75,10 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         >>> holm([0.01, None, 0.5])
         [0.03, None, 1.0]
     """
-    known = [1.0 if p is None else p for p in ps]
-    adjusted, highest = dict[int, float](), 0.0
-    for rank, place in enumerate(sorted(range(len(ps)), key=known.__getitem__)):
-        highest = max(highest, min(1.0, (len(ps) - rank) * known[place]))
-        adjusted[place] = highest
-    return [None if p is None else adjusted[place] for place, p in enumerate(ps)]
+    known = np.array([1.0 if p is None else p for p in ps])
+    order, factors = known.argsort(kind="stable"), np.arange(len(ps), 0, -1)
+    known[order] = np.maximum.accumulate(factors * known[order]).clip(max=1.0)
+    return [None if p is None else adjusted for p, adjusted in zip(ps, known.tolist(), strict=True)]
 
 
 def power(shift: float, n: int, tests: int = 1) -> float:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+
+import pandas as pd
 
 from gradlex.errors import InputError
 from gradlex.report.decisions import decisions
-from gradlex.report.frames import EXPERIMENT, history, read_run, studies
+from gradlex.report.frames import EXPERIMENT, Study, history, read_run, studies
 from gradlex.report.tables import ENDINGS, WIDTH, tables
 from gradlex.report.words import count, duration, number_of, title_of, unit_of
 
@@ -26,44 +29,34 @@ class RunFacts:
 
     Attributes:
         stored: run.json.
-        result: result.json, or None before the run is finished.
         history: One row a generation.
-        compared: The generations in which candidates were compared on cases.
-        method: The method or the selection, which decides the color of the charts.
         title: What was trained.
         state: How far it has come.
         metric: The primary metric, if any was recorded.
         tiles: What was reached, then what it cost: words and values.
-        saturated: The generation from which on nine selections in ten used up all cases, if it isn't in the last tenth.
     """
 
     def __init__(self, path: Path) -> None:
-        self.stored, self.result = read_run(path)
+        self.stored, result = read_run(path)
         self.history = history(path)
-        self.compared = self.history[self.history.cases_used > 0]
-        stored, recipe, done = self.stored, self.stored.recipe, len(self.history)
-        self.method = stored.method
-        model, data = (str(given.get("name", "")) for given in (stored.model, stored.data))
-        self.title = f"{title_of(self.method)}: {model} on {data}" if model and data else title_of(self.method)
+        model, data = (str(given.get("name", "")) for given in (self.stored.model, self.stored.data))
+        self.title = title_of(self.stored.method) + (f": {model} on {data}" if model and data else "")
+        done = len(self.history)
+        self.state = f"Not finished: {done:,} of {number_of(self.stored.epochs or 0, 'generation')}."
+        self.metric, self.tiles = None, list[tuple[str, str]]()
+        if result is None:
+            return
         self.state = f"Finished after {number_of(done, 'generation')}."
-        if self.result is None:
-            planned = stored.epochs or recipe.get("epochs") or 0
-            self.state = f"Not finished: {done:,} of {number_of(planned, 'generation')}."
-        elif self.result.stopped:
-            self.state += f" Stopped early: {self.result.stopped}"
-        parts = self.result.metrics if self.result else {}
+        if result.stopped:
+            self.state += f" Stopped early: {result.stopped}"
+        parts = result.metrics
         self.metric = next((name for part in sorted(parts, reverse=True) for name in parts[part]), None)
-        self.tiles = []
-        if self.result and self.metric:
+        if self.metric:
             unit = unit_of(self.metric)
             self.tiles = [(f"{part} {self.metric}", unit.value(own.get(self.metric), 1)) for part, own in parts.items()]
             costs = ("samples_trained", "critical_path", "cases_evaluated")
-            self.tiles += [(name.replace("_", " "), count(getattr(self.result, name))) for name in costs]
-            self.tiles.append(("time", duration(self.result.seconds)))
-        exhausted = self.compared.reason == "exhausted"
-        later = exhausted[::-1].expanding().mean()[::-1]  # among this generation and all later ones
-        first = self.compared.generation[exhausted & (later >= 0.9)].min()
-        self.saturated = int(first) if first <= 0.9 * self.history.generation.max() else None
+            self.tiles += [(name.replace("_", " "), count(getattr(result, name))) for name in costs]
+            self.tiles.append(("time", duration(result.seconds)))
 
     @property
     def sentences(self) -> list[str]:
@@ -74,35 +67,33 @@ class RunFacts:
         shares = selected.reason.value_counts(normalize=True)
         ended = ", ".join(f"{_REASONS.get(reason, reason)} {share:.0%}" for reason, share in shares.items())
         found = [f"How {number_of(len(selected), 'selection')} ended: {ended}."]
-        if len(self.compared):
-            used = self.compared.cases_used
-            typical = number_of(round(used.median()), "case")
-            found.append(f"A selection used {typical} (median; at most {used.max():,}).")
-        if self.saturated is not None:
+        compared = self.history[self.history.cases_used > 0]
+        if len(compared):
+            typical = number_of(round(compared.cases_used.median()), "case")
+            found.append(f"A selection used {typical} (median; at most {compared.cases_used.max():,}).")
+        exhausted = compared.reason == "exhausted"
+        later = exhausted[::-1].expanding().mean()[::-1]  # among this generation and all later ones
+        first = compared.generation[exhausted & (later >= 0.9)].min()
+        if first <= 0.9 * self.history.generation.max():
             found.append(
-                f"Saturated from generation {self.saturated:,} on: the remaining candidates solve the same cases in "
+                f"Saturated from generation {first:,.0f} on: the remaining candidates solve the same cases in "
                 "nine selections out of ten or more, and one of them is picked at random."
             )
         return found
 
-    def decisive(self, *halves: bool) -> list[tuple[int, int, int]]:
-        """Cases that decided: (case, candidates eliminated, selections ended because all failed it), most first.
 
-        Args:
-            halves: Which halves of the run count: False is the first, True the second.
-        """
-        eliminated, ended, middle = Counter[int](), Counter[int](), self.history.generation.max() / 2
-        for record in self.history.to_dict("records"):
-            if (record["generation"] > middle) not in halves:
-                continue
-            deciding, trail = record["deciding"] or [], record["survivors"] or []
-            left = sum(loss is not None for loss in record["losses"])  # one that diverged is not in the pool
-            for case, (_, survivors) in zip(deciding, trail, strict=False):
-                eliminated[case] += left - len(survivors)
-                left = len(survivors)
-            ended.update(deciding[len(trail) :])
-        found = [(case, eliminated[case], ended[case]) for case in eliminated.keys() | ended.keys()]
-        return sorted(found, key=lambda each: (-each[1], -each[2], each[0]))
+def decisive(history: pd.DataFrame) -> list[tuple[int, int, int]]:
+    """Cases that decided: (case, candidates eliminated, selections ended because all failed it), most first."""
+    eliminated, ended = Counter[int](), Counter[int]()
+    for record in history.to_dict("records"):
+        deciding, trail = record["deciding"] or [], record["survivors"] or []
+        left = sum(loss is not None for loss in record["losses"])  # one that diverged is not in the pool
+        for case, (_, survivors) in zip(deciding, trail, strict=False):
+            eliminated[case] += left - len(survivors)
+            left = len(survivors)
+        ended.update(deciding[len(trail) :])
+    found = [(case, eliminated[case], ended[case]) for case in eliminated.keys() | ended.keys()]
+    return sorted(found, key=lambda each: (-each[1], -each[2], each[0]))
 
 
 def summary(path: Path | str) -> str:
@@ -114,26 +105,24 @@ def summary(path: Path | str) -> str:
     """
     path = Path(path)
     if not (path / "run.json").exists():
-        texts = []
-        for study in studies(path):
-            found = decisions(study)
-            texts += [study.title, _wrapped(*(decision.sentence for decision in found))]
-            texts += [table.text() for table in tables(study, found)]
+        texts = [f"{study.title}\n\n{outcome(study)}" for study in studies(path)]
         if not texts:
             raise InputError(f"{path} is neither a run nor an experiment: it has no run.json and no {EXPERIMENT}.")
-        return "\n\n".join(text.strip("\n") for text in texts) + "\n"
+        return "\n".join(texts)
     run = RunFacts(path)
-    sentences = [
-        run.title,
-        run.state,
-        ", ".join(f"{name} {value}" for name, value in run.tiles),
-        *run.sentences,
-    ]
-    most = [f"{case} ({eliminated})" for case, eliminated, _ in run.decisive(False, True)[:5] if eliminated]
+    reached = ", ".join(f"{name} {value}" for name, value in run.tiles)
+    sentences = [run.title, run.state, reached, *run.sentences]
+    most = [f"{case} ({eliminated})" for case, eliminated, _ in decisive(run.history)[:5] if eliminated]
     if most:
         sentences.append(f"The most decisive cases, with the candidates they eliminated: {', '.join(most)}.")
-    return _wrapped(*filter(None, sentences)) + "\n"
+    return _wrapped(filter(None, sentences))
 
 
-def _wrapped(*sentences: str) -> str:
-    return "\n".join(textwrap.fill(sentence, WIDTH) for sentence in sentences)
+def outcome(study: Study) -> str:
+    """The verdict and the tables of an experiment."""
+    found = decisions(study)
+    return "\n".join([_wrapped(each.sentence for each in found), *(table.text() for table in tables(study, found))])
+
+
+def _wrapped(sentences: Iterable[str]) -> str:
+    return "".join(f"{textwrap.fill(sentence, WIDTH)}\n" for sentence in sentences)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
 from typing import Any
 
 import pandas as pd
@@ -15,7 +14,8 @@ from rich.table import Table as RichTable
 
 from gradlex.report.decisions import Decision, values
 from gradlex.report.frames import Study
-from gradlex.report.words import NONE, count, duration, title_of, unit_of
+from gradlex.report.statistics import detectable
+from gradlex.report.words import NONE, Unit, count, duration, p_text, title_of, unit_of
 
 WIDTH = 80
 
@@ -70,15 +70,14 @@ def results_table(study: Study) -> Table:
     rows = []
     for method in study.methods:
         mine = runs[(runs.method == method) & runs.finished]
-        found = [values(mine, method, study.metric), _column(mine, f"train_{study.metric}")]
-        cells = [_spread([unit.scale * value for value in each.values()], unit.percent) for each in found]
-        costs = [_mean(mine, name) for name in ("samples_trained", "critical_path", "cases_evaluated")]
-        time = duration(_mean(mine, "seconds"))
-        rows.append((title_of(method), str(len(mine)), *cells, time, *map(_thousands, costs)))
-    thousands = [f"{name}, thousands" for name in ("samples trained", "critical path", "cases evaluated")]
+        cells = [_spread(values(mine, method, f"{part}_{study.metric}"), unit) for part in ("test", "train")]
+        time, *costs = mine[["seconds", "samples_trained", "critical_path", "cases_evaluated"]].astype(float).mean()
+        thousands = [count(cost / 1000) for cost in costs]
+        rows.append((title_of(method), str(len(mine)), *cells, duration(time), *thousands))
+    named = [f"{name}, thousands" for name in ("samples trained", "critical path", "cases evaluated")]
     return Table(
         title="Results and cost",
-        columns=("method", "seeds", f"test {study.metric}{unit.sign}", f"train{unit.sign}", "time", *thousands),
+        columns=("method", "seeds", f"test {study.metric}{unit.sign}", f"train{unit.sign}", "time", *named),
         rows=tuple(rows),
         note="Mean ± standard deviation over seeds; costs are means. Time depends on the machine's load.",
         rest="Critical path: samples that one device trains on if each candidate has its own.",
@@ -88,11 +87,17 @@ def results_table(study: Study) -> Table:
 
 def comparisons_table(found: Sequence[Decision]) -> Table:
     """The declared comparisons, each with its answer."""
-    points = ", points" if found and found[0].unit.percent else ""
+    rows = []
+    for each in found:
+        gap, unit = each.difference, each.unit
+        finds = unit.bare(detectable(gap, each.tests))
+        numbers = (unit.bare(gap.mean, "+"), each.interval, p_text(each.adjusted), str(gap.n), p_text(gap.p), finds)
+        rows.append((each.title, each.answer, *numbers))
+    points = ", points" if found[0].unit.percent else ""
     return Table(
         title="Comparisons",
         columns=("comparison", "answer", f"difference{points}", "95% interval", "adjusted p", "seeds", "p", "finds"),
-        rows=tuple((each.title, each.answer, *each.cells) for each in found),
+        rows=tuple(rows),
         note=RULE,
         rest="Finds: the true difference that this many seeds with this scatter find four times out of five.",
         words=2,
@@ -111,14 +116,11 @@ RULE = (
 def selection_table(study: Study) -> Table | None:
     """How selection went with each method that compares candidates; None if no method does."""
     rows = []
-    for method, by_seed in study.histories.items():
-        record = pd.concat(by_seed.values())
-        record = record[record.cases_used > 0]
-        if len(record):
-            shares = [f"{(record.reason == reason).mean():.0%}" for reason in ENDINGS]
-            known = record.disagreement.dropna() if "disagreement" in record else record.cases_used[:0]
-            apart = f"{known.mean():.1%}" if len(known) else NONE
-            rows.append((title_of(method), count(median(record.cases_used)), *shares, apart))
+    for method, found in study.history[study.history.cases_used > 0].groupby("method", sort=False):
+        shares = [f"{(found.reason == reason).mean():.0%}" for reason in ENDINGS]
+        apart = found.disagreement.mean()
+        known = NONE if pd.isna(apart) else f"{apart:.1%}"
+        rows.append((title_of(method), count(found.cases_used.median()), *shares, known))
     if not rows:
         return None
     return Table(
@@ -134,20 +136,6 @@ ENDINGS = {"sole_survivor": "one left", "all_failed": "all failed", "exhausted":
 """How a selection ends, in words."""
 
 
-def _column(runs: pd.DataFrame, name: str) -> dict[int, float]:
-    return runs.set_index("seed")[name].dropna().to_dict() if name in runs else {}
-
-
-def _mean(runs: pd.DataFrame, name: str) -> float:
-    return float(pd.to_numeric(runs[name]).mean())
-
-
-def _thousands(number: float) -> str:
-    return NONE if pd.isna(number) else f"{number / 1000:,.0f}"
-
-
-def _spread(found: Iterable[float], percent: bool) -> str:
-    numbers, form = list(found), ".2f" if percent else ".4g"
-    if not numbers:
-        return NONE
-    return f"{fmean(numbers):{form}}" + (f" ± {stdev(numbers):{form}}" if len(numbers) > 1 else "")
+def _spread(found: pd.Series[float], unit: Unit) -> str:
+    texts = [f"{unit.scale * number:{'.2f' if unit.percent else '.4g'}}" for number in (found.mean(), found.std())]
+    return NONE if found.empty else " ± ".join(texts[: len(found)])
