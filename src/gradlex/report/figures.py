@@ -167,7 +167,14 @@ def selection(history: pd.DataFrame) -> Figure:
     apart = {name: found for name, found in compared.items() if found.disagreement.any()}
     figure, axes = _stacked(len(ended) + 1 + bool(apart))
     for method in ended:
-        _draw_endings(axes.pop(0), compared[method], title_of(method), legend=method == ended[0])
+        ax, bins = axes.pop(0), _bins(compared[method].generation, 20)
+        shares = [100 * (compared[method].reason == reason).groupby(bins).mean() for reason in ENDINGS]
+        ax.stackplot(shares[0].index, shares, labels=list(ENDINGS.values()), colors=_SHADES, step="mid")
+        ax.set(title=f"{title_of(method)} ended with, %", ylim=(0, 100))
+        if method == ended[0]:
+            ax.legend(
+                loc="lower right", bbox_to_anchor=(1, 0.98), ncols=3, columnspacing=1, handlelength=0.8, borderpad=0
+            )
     for method, found in compared.items():
         _draw_band(axes[0], _binned(found, found.cases_used, "median"), method, title_of(method))
     axes[0].set_title("cases used")
@@ -178,15 +185,6 @@ def selection(history: pd.DataFrame) -> Figure:
     if len(compared) > 1:
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     return figure
-
-
-def _draw_endings(ax: Axes, found: pd.DataFrame, title: str, *, legend: bool) -> None:
-    bins = _bins(found.generation, 20)
-    shares = [100 * (found.reason == reason).groupby(bins).mean() for reason in ENDINGS]
-    ax.stackplot(shares[0].index, shares, labels=list(ENDINGS.values()), colors=_SHADES, step="mid")
-    ax.set(title=f"{title} ended with, %", ylim=(0, 100))
-    if legend:
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=3, columnspacing=1, handlelength=0.8, borderpad=0)
 
 
 @as_svg

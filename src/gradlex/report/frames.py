@@ -124,8 +124,8 @@ class Line(BaseModel):
 class RunFile(BaseModel):
     """run.json"""
 
-    model_config = ConfigDict(extra="allow")
-
+    experiment: str = ""
+    """The name of the experiment's folder, if the run lies in one."""
     method: str = ""
     seed: int | None = None
     epochs: int | None = None
@@ -138,41 +138,29 @@ class RunFile(BaseModel):
 def read_run(run: Path) -> tuple[RunFile, Result | None]:
     """What a run folder says of the run, and its result if it is finished."""
     stored, result = parsed(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
-    named = run.parent.name if _in_experiment(run) else stored.method
-    stored.method = named or str(stored.recipe.get("selection", "gradlex"))
+    if (run.parent.parent / EXPERIMENT).exists():
+        stored.experiment, stored.method = run.parent.parent.name, run.parent.name
+    stored.method = stored.method or str(stored.recipe.get("selection", "gradlex"))
     stored.seed = stored.recipe.get("seed", 0) if stored.seed is None else stored.seed
     stored.epochs = stored.recipe.get("epochs") if stored.epochs is None else stored.epochs
     return stored, parsed(Result, read_text(result), result) if result.exists() else None
 
 
-def _in_experiment(run: Path) -> bool:
-    return (run.parent.parent / EXPERIMENT).exists()
-
-
 def _frame(folder: Path) -> pd.DataFrame:
-    frame = pd.DataFrame([_row(file.parent) for file in sorted(folder.rglob("run.json"))])
-    own = [name for name in frame if name not in _COLUMNS]
-    return frame.reindex(columns=[*_COLUMNS[:5], *own, *_COLUMNS[5:]])
+    rows = []
+    for file in sorted(folder.rglob("run.json")):
+        stored, result = read_run(file.parent)
+        known = {name: getattr(stored, name) for name in ("experiment", "method", "seed", "epochs")}
+        costs = {name: getattr(result, name, None) for name in _LAST[:-1]}
+        metrics = _flat(result.metrics if result else {})
+        rows.append({**known, "finished": result is not None, **metrics, **costs, "path": file.parent})
+    frame = pd.DataFrame(rows)
+    own = [name for name in frame if name not in (*_FIRST, *_LAST)]
+    return frame.reindex(columns=[*_FIRST, *own, *_LAST])
 
 
-def _row(run: Path) -> dict[str, Any]:
-    stored, result = read_run(run)
-    return {
-        "experiment": run.parent.parent.name if _in_experiment(run) else "",
-        "method": stored.method,
-        "seed": stored.seed,
-        "finished": result is not None,
-        "epochs": stored.epochs,
-        **_flat(result.metrics if result else {}),
-        **{name: getattr(result, name, None) for name in _COLUMNS[5:-1]},
-        "path": run,
-    }
-
-
-_COLUMNS = (
-    *("experiment", "method", "seed", "finished", "epochs"),
-    *("samples_trained", "critical_path", "cases_evaluated", "seconds", "path"),
-)
+_FIRST = ("experiment", "method", "seed", "finished", "epochs")
+_LAST = ("samples_trained", "critical_path", "cases_evaluated", "seconds", "path")
 
 
 def _flat(metrics: Metrics) -> dict[str, float]:

@@ -15,14 +15,6 @@ from gradlex.report.frames import EXPERIMENT, Study, history, read_run, studies
 from gradlex.report.tables import ENDINGS, WIDTH, tables
 from gradlex.report.words import count, duration, number_of, title_of, unit_of
 
-_REASONS = {
-    **ENDINGS,
-    "best_mean": "lowest mean error",
-    "average": "mean of all candidates",
-    "expected": "mean by exact chances",
-    "estimated": "mean by estimated chances",
-}
-
 
 class RunFacts:
     """What the folder of a run says.
@@ -65,8 +57,8 @@ class RunFacts:
         if selected.empty:
             return ["Each generation had one candidate: plain SGD, with nothing to select."]
         shares = selected.reason.value_counts(normalize=True)
-        ended = ", ".join(f"{_REASONS.get(reason, reason)} {share:.0%}" for reason, share in shares.items())
-        found = [f"How {number_of(len(selected), 'selection')} ended: {ended}."]
+        ended = [f"{ENDINGS.get(reason, reason.replace('_', ' '))} {share:.0%}" for reason, share in shares.items()]
+        found = [f"How {number_of(len(selected), 'selection')} ended: {', '.join(ended)}."]
         compared = self.history[self.history.cases_used > 0]
         if len(compared):
             typical = number_of(round(compared.cases_used.median()), "case")

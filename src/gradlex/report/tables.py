@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import rich.box
@@ -43,11 +41,10 @@ class Table:
             table.add_column(name, justify="left" if left else "right", no_wrap=not left)
         for row in self.rows:
             table.add_row(*row[: self.narrow])
-        options: Any = {"markup": False, "emoji": False, "highlight": False, "force_jupyter": False}
-        console = Console(file=io.StringIO(), width=width, **options)
-        console.print(table, self.note, sep="")
-        printed: str = console.file.getvalue()  # type: ignore[attr-defined]
-        return "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n") + "\n"
+        console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
+        with console.capture() as printed:
+            console.print(table, self.note, sep="")
+        return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip("\n") + "\n"
 
     def markdown(self) -> str:
         """For a page of text."""
