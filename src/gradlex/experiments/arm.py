@@ -247,18 +247,18 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
 
 def _check_same(found: Mapping[str, Any], seed: int, other: Mapping[str, Any]) -> None:
     """Raise an error that names how this run's network or data differs from another run's."""
-    if "identity" not in other:
-        return
-    here, there = found["shapes"], other["identity"]["shapes"]
+    theirs = other.get("identity", found)
+    here, there = found["shapes"], theirs["shapes"]
     differing = [
         f"{key}: {here.get(key, 'nothing')} here, {there.get(key, 'nothing')} there"
         for key in {**there, **here}
         if here.get(key) != there.get(key)
     ]
     what, cure = "network", "choose another folder for the new one, or remove the old runs"
-    if not differing and seed == other["seed"] and found["data"] != other["identity"]["data"]:
+    comparable = not differing and seed == other.get("seed")
+    if comparable and found["data"] != theirs["data"]:
         what, differing = "training data", ["its fingerprint differs"]
-    elif not differing and seed == other["seed"] and found["initial_state"] != other["identity"]["initial_state"]:
+    elif comparable and found["initial_state"] != theirs["initial_state"]:
         what, differing = "network", ["the initial weights differ"]
         cure = "make it from the seed alone, and call method.population() before you load a checkpoint"
     if differing:

@@ -93,22 +93,15 @@ def train_arm(
     """Train one run by the trainer; of each metric, the primary one first: is higher better, and is it a fraction?"""
     from gradlex.runs import train
 
+    class Register(Callback):
+        def on_start(self, run: LiveRun) -> None:
+            if not run.history:
+                arm.register(run.model.state_dict(), run.data.get("fingerprint"))
+
     recipe = arm.method.recipe(base.replace(seed=arm.seed), epochs=epochs, population=population)
-    watchers = [*options.get("callbacks", ()), _Watcher(arm)]
-    given = {"progress": False, **options, "callbacks": watchers}
+    given = {"progress": False, **options, "callbacks": [*options.get("callbacks", ()), Register()]}
     run = train(copy.deepcopy(model), data, recipe, out=arm.folder, resume=True, **given)
     return {measure.name: (measure.higher_is_better, measure.fraction) for measure in run.task.measures}
-
-
-class _Watcher(Callback):
-    """Registers the network of a run that the trainer begins."""
-
-    def __init__(self, arm: Arm) -> None:
-        self._arm = arm
-
-    def on_start(self, run: LiveRun) -> None:
-        if not run.history:
-            self._arm.register(run.model.state_dict(), run.data.get("fingerprint"))
 
 
 def commands(arms: Iterable[Arm], flags: Mapping[str, Any], folder: Path) -> list[str]:

@@ -30,15 +30,14 @@ class Unit:
 
     def value(self, number: float | None, digits: int = 2) -> str:
         """97.50%, or 0.1234"""
-        if number is None or not math.isfinite(number):
-            return NONE
-        return f"{100 * number:.{digits}f}%" if self.percent else f"{number:.4g}"
+        text = self.bare(number, digits=digits)
+        return f"{text}%" if self.percent and text != NONE else text
 
-    def bare(self, number: float | None, sign: str = "") -> str:
+    def bare(self, number: float | None, sign: str = "", digits: int = 2) -> str:
         """A number without its unit: 97.50, or +1.25 with the sign "+"."""
         if number is None or not math.isfinite(number):
             return NONE
-        return f"{100 * number:{sign}.2f}" if self.percent else f"{number:{sign}.4g}"
+        return f"{100 * number:{sign}.{digits}f}" if self.percent else f"{number:{sign}.4g}"
 
     def signed(self, number: float) -> str:
         """+1.25 points"""
