@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from gradlex.experiments import features, published, save_features
 from gradlex.experiments.activations import DIVERSITY, common_edges, load_features
 from gradlex.experiments.grids import paper_grid
-from gradlex.experiments.jobs import Backend
 from gradlex.report.compare import Comparison, compare
 from gradlex.report.figures import as_svg, color_of, line_of
 from gradlex.report.frames import Study
@@ -78,15 +77,7 @@ class PaperResults:
 
 
 def paper(
-    table: str = "table1",
-    *,
-    scale: str = "smoke",
-    out: Path | str | None = None,
-    jobs: int = 1,
-    backend: str | Backend = "processes",
-    commands_only: bool = False,
-    progress: bool = True,
-    **options: Any,
+    table: str = "table1", *, scale: str = "smoke", out: Path | str | None = None, **options: Any
 ) -> PaperResults:
     """Run table1, table2, table3, table4 or figure2 of the paper. Call it again to continue.
 
@@ -95,11 +86,8 @@ def paper(
             generations (table4), or representation diversity (figure2).
         scale: smoke (a minute, to see that it works), small (three hours on two cores), or paper (its setting).
         out: A folder for the runs (default: one in runs/).
-        jobs: How many run at a time.
-        backend: As in `gradlex.compare`.
-        commands_only: Start nothing; `commands` of the result has a shell command for each run.
-        progress: Print a line for each run.
-        **options: Recipe fields, or options of `gradlex.train`, for all runs.
+        **options: Options of `gradlex.compare`, such as `jobs`, `backend`, `commands_only` and `progress`; recipe
+            fields; or options of `gradlex.train`, for all runs.
 
     Examples:
         >>> import gradlex
@@ -118,15 +106,11 @@ def paper(
                 seeds=range(grid.num_seeds),
                 epochs=grid.epochs,
                 out=folder / f"{dataset}-{model}",
-                jobs=jobs,
-                backend=backend,
                 pairs=[("lexicase", method) for method in grid.methods if method != "lexicase"],
                 title=f"{table}: {model} on {dataset}",
-                commands_only=commands_only,
-                progress=progress,
                 **options,
             )
-            if table == "figure2" and not commands_only:
+            if table == "figure2" and not options.get("commands_only"):
                 _record_features(comparison.study)
             found[dataset, model] = comparison
     return PaperResults(name=table, comparisons=found)
