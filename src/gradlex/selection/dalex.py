@@ -17,17 +17,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Mask,
-    Rng,
-    decided,
-    pick,
-)
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided, pick
 from gradlex.selection.strategy import Strategy
 
 _BLOCK = 1 << 20

@@ -22,18 +22,7 @@ from gradlex._checks import NonNegative
 from gradlex.errors import InputError
 from gradlex.selection.chances import filter_probabilities, lexicase_probabilities
 from gradlex.selection.parents import lexicase_parents
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Mask,
-    Rng,
-    Trail,
-    pick,
-    slices,
-)
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, Trail, pick, slices
 from gradlex.selection.strategy import Strategy
 
 _EachCase = Annotated[tuple[NonNegative, ...], "one such number for each case"]

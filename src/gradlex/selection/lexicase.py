@@ -16,17 +16,7 @@ from gradlex._checks import Count
 from gradlex.errors import InputError
 from gradlex.selection.chances import lexicase_probabilities
 from gradlex.selection.parents import lexicase_parents
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Rng,
-    Trail,
-    pick,
-    slices,
-)
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, Trail, pick, slices
 from gradlex.selection.strategy import Strategy
 
 
