@@ -132,14 +132,11 @@ class EpsilonLexicase(Strategy):
 def _median_absolute_deviation(table: ErrorTable) -> Floats:
     """median(|e - median(e)|) of each case of a (candidates, cases) table, over its finite errors."""
     values = np.asarray(table, dtype=np.float64)
-    if np.isfinite(values).all():
-        return np.asarray(np.median(np.abs(values - np.median(values, axis=0)), axis=0))
-    deviations = np.zeros(values.shape[1])
-    for case, column in enumerate(values.T):
-        finite = column[np.isfinite(column)]
-        if len(finite):
-            deviations[case] = np.median(np.abs(finite - np.median(finite)))
-    return deviations
+    finite = np.isfinite(values)
+    if not finite.all():
+        # A case without a finite error gets deviation 0.
+        values = np.where(finite, values, np.where(finite.any(axis=0), np.nan, 0.0))
+    return np.asarray(np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0))
 
 
 def _failing(values: Floats, within: Floats) -> Floats:
