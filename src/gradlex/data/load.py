@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any
 
 from torch import Tensor
 
@@ -15,11 +15,6 @@ from gradlex.data.inputs import checked_inputs, checked_targets, leaves, printab
 from gradlex.data.samples import ArraySamples, DatasetSamples, Samples
 from gradlex.errors import InputError, did_you_mean, warn
 from gradlex.recipe import GIVEN, Recipe
-
-if TYPE_CHECKING:
-    from gradlex.data.rows import Rows
-
-Part: TypeAlias = "Samples | Rows"
 
 _ENDINGS = {".npz": "archive", ".csv": "table", ".parquet": "table"}
 
@@ -40,8 +35,8 @@ def kind_of(dataset: str) -> str:
 
 def load(
     data: Any, recipe: Recipe, clean: Any = None, data_dir: Path | str | None = None
-) -> tuple[Part, Part | None, tuple[str, ...] | None]:
-    """The training part, the test part that the data has of its own, and class names; None is the recipe's dataset."""
+) -> tuple[Any, Any, tuple[str, ...] | None]:
+    """Training and test samples, or rows of a table, and class names; without data, of the recipe's dataset."""
     given = "table" if hasattr(data, "iloc") else "arrays"
     kind, path = kind_of(recipe.dataset) if data is None else given, Path(recipe.dataset).expanduser()
     for field, needs in (("target", "table"), ("image_size", "folder")):
@@ -109,7 +104,8 @@ def read_samples(given: Any, described: Mapping[str, Any]) -> Samples:
 
         return read_rows(given, encoding).encoded(encoding)
     if not isinstance(given, str | os.PathLike):
-        return cast(Samples, load(given, Recipe())[0])
+        samples: Samples = load(given, Recipe())[0]
+        return samples
     size = described["input_shape"][-1] if kind_of(str(given)) == "folder" else None
     train, test, found = load(None, Recipe(dataset=str(given), image_size=size))
     if names and found and list(found) != names:
@@ -117,7 +113,8 @@ def read_samples(given: Any, described: Mapping[str, Any]) -> Samples:
             f"{printable(given)} has the classes {printable(', '.join(found))}, the run was trained on "
             f"{printable(', '.join(names))}."
         )
-    return cast(Samples, test or train)
+    samples = test or train
+    return samples
 
 
 def _samples(data: Any) -> Samples:
