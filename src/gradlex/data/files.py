@@ -52,9 +52,7 @@ def load_archive(path: Path, task: str | None) -> tuple[ArraySamples, ArraySampl
         # Each array leaves `found` as it is taken, so that a changed copy doesn't lie beside its original.
         x = images_or_features(found.pop(f"x_{part}"), f"{shown}: x_{part}")
         y = checked_targets(targets[part].astype(np.int64) if labeled else targets[part], f"{shown}: y_{part}")
-        if not 0 < len(x) == len(y):
-            raise InputError(f"{shown}: the {part} part has {len(x)} samples and {len(y)} targets: make them match.")
-        samples[part] = ArraySamples(x, y)
+        samples[part] = ArraySamples(x, y, f"{shown}: the {part} part")
     return samples["train"], samples.get("test"), names
 
 
@@ -122,7 +120,7 @@ def load_folder(root: Path, image_size: int) -> tuple[ArraySamples, ArraySamples
             "alone."
         )
     samples = []
-    for part in (found, test):
+    for part in (found, test) if tests else (found,):
         labels = [label for label, name in enumerate(found) for _ in part.get(name, ())]
         images = _images([path for name in found for path in part.get(name, ())], image_size)
         samples.append(ArraySamples(images, torch.tensor(labels)))

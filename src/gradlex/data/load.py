@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradlex._text import parse
 from gradlex.data.datasets import DATASETS, load_public
-from gradlex.data.inputs import checked_inputs, checked_targets, leaves, printable
+from gradlex.data.inputs import checked_inputs, checked_targets, printable
 from gradlex.data.samples import ArraySamples, DatasetSamples, Samples
 from gradlex.errors import InputError, did_you_mean, warn
 from gradlex.recipe import GIVEN, Recipe
@@ -59,7 +59,14 @@ def load(
         from gradlex.data.rows import load_table
 
         return load_table(path if data is None else data, recipe.target, task)
-    return (_samples(data) if isinstance(data, tuple | list) else _dataset(data, clean)), None, None
+    if not isinstance(data, tuple | list):
+        return _dataset(data, clean), None, None
+    if len(data) != 2:
+        raise InputError(
+            f"data given as arrays must be the pair (x, y), got {len(data)} of them: several inputs go into one tuple, "
+            "((x1, x2), y), and a list of samples into a Dataset."
+        )
+    return ArraySamples(checked_inputs(data[0]), checked_targets(data[1])), None, None
 
 
 def read_inputs(given: Any, described: Mapping[str, Any]) -> tuple[list[str], Tensor]:
@@ -115,18 +122,6 @@ def read_samples(given: Any, described: Mapping[str, Any]) -> Samples:
         )
     samples = test or train
     return samples
-
-
-def _samples(data: Any) -> Samples:
-    if len(data) != 2:
-        raise InputError(
-            f"data given as arrays must be the pair (x, y), got {len(data)} of them: several inputs go into one tuple, "
-            "((x1, x2), y), and a list of samples into a Dataset."
-        )
-    x, y = checked_inputs(data[0]), checked_targets(data[1])
-    if not 0 < len(leaves(x)[0]) == len(y):
-        raise InputError(f"the data has {len(leaves(x)[0])} samples and {len(y)} targets: make them match.")
-    return ArraySamples(x, y)
 
 
 def _dataset(data: Any, clean: Any) -> Samples:

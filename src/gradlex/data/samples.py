@@ -99,7 +99,10 @@ class ArraySamples(Samples):
 
     targets: Tensor
 
-    def __init__(self, inputs: Inputs, targets: Tensor) -> None:
+    def __init__(self, inputs: Inputs, targets: Tensor, what: str = "the data") -> None:
+        number = len(leaves(inputs)[0])
+        if not 0 < number == len(targets):
+            raise InputError(f"{what} has {number} samples and {len(targets)} targets: make them match.")
         # Images lie as (N, height, width, channels); an array that already does so is not copied.
         self.stored: Any = map_inputs(lambda x: (x.permute(0, 2, 3, 1) if x.ndim == 4 else x).contiguous(), inputs)
         self.targets = targets
