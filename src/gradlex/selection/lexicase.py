@@ -61,7 +61,7 @@ class Lexicase(Strategy):
                 lowest = values.min()
                 if lowest > 0 and self._ends:
                     trail.used = start + int(column) + 1
-                    trail.decide(part[column])
+                    trail.deciding.append(int(part[column]))
                     return trail.choose(pick(pool[alive], rng), "all_failed")
                 if (values == lowest).all():
                     continue

@@ -68,7 +68,10 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None) -> Indices:
             if not len(active):
                 break
     if len(active):
-        orders = _orders(len(active), filters.table.shape[1], depth, rng)
+        cases = filters.table.shape[1]
+        orders = np.empty((len(active), cases if depth is None else min(depth, cases)), dtype=np.int32)
+        for each in orders:
+            each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
         row = np.cumsum(np.isin(np.arange(k), active)) - 1
         for step in range(orders.shape[1]):
             advance(orders[row[active], step].astype(np.intp))
@@ -84,14 +87,6 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None) -> Indices:
     if several.any():
         rank[several] = rng.integers(sizes[several])
     return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
-
-
-def _orders(count: int, cases: int, depth: int | None, rng: Rng) -> npt.NDArray[np.integer]:
-    """So many orders of the cases, up to a depth: (count, cases)."""
-    orders = np.empty((count, cases if depth is None else min(depth, cases)), dtype=np.int32)
-    for each in orders:
-        each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
-    return orders
 
 
 class _Filters:
