@@ -18,11 +18,11 @@ import numpy as np
 
 from gradlex._checks import Count
 from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided, pick
-from gradlex.selection.strategy import ClosedForm
+from gradlex.selection.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tournament(ClosedForm):
+class Tournament(Strategy):
     """The best of `size` random entrants (None: everyone) by mean error over every case.
 
     Examples:
