@@ -20,9 +20,9 @@ import numpy as np
 
 from gradlex._checks import NonNegative
 from gradlex.errors import InputError
-from gradlex.selection.chances import filter_probabilities, lexicase_probabilities
+from gradlex.selection.chances import lexicase_probabilities
 from gradlex.selection.parents import lexicase_parents
-from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, Trail, pick, slices
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, Trail, pick, slices
 from gradlex.selection.strategy import Strategy
 
 _EachCase = Annotated[tuple[NonNegative, ...], "one such number for each case"]
@@ -98,35 +98,26 @@ class EpsilonLexicase(Strategy):
 
     def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` independent parents, each by its own order of the cases."""
-        values, within = table.astype(np.float64), self._within(table)
-        if within is None:
-            return None
-        if self.mode == "static":
-            return lexicase_parents(_failing(values, within), k, rng)
-        return lexicase_parents(values, k, rng, within=within)
+        values, within = self._compared(table)
+        return None if values is None else lexicase_parents(values, k, rng, within=within)
 
     def probabilities(self, table: ErrorTable) -> Floats | None:
         """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
-        values, within = table.astype(np.float64), self._within(table)
-        if within is None:
-            return None
-        if self.mode == "static":
-            return lexicase_probabilities(_failing(values, within))
-
-        def near(errors: ErrorTable, cases: Indices) -> Mask:
-            return np.asarray(errors <= errors.min(axis=0) + within[cases])
-
-        return filter_probabilities(near, values, marks=within)
+        values, within = self._compared(table)
+        return None if values is None else lexicase_probabilities(values, within=within)
 
     @property
     def has_exact_chances(self) -> bool:
         """Unless epsilon is the pool's own."""
         return self.epsilon is not None or self.mode != "dynamic"
 
-    def _within(self, table: ErrorTable) -> Floats | None:
-        """The epsilon of each case of a table; None where it is the pool's own deviation."""
-        given = self._given(table.shape[1])
-        return _median_absolute_deviation(table) if given is None and self.mode != "dynamic" else given
+    def _compared(self, table: ErrorTable) -> tuple[Floats | None, Floats | None]:
+        """The errors of a table and the epsilon of each case; no errors where it is the pool's own deviation."""
+        values, within = table.astype(np.float64), self._given(table.shape[1])
+        if within is None and self.mode == "dynamic":
+            return None, None
+        within = _median_absolute_deviation(values) if within is None else within
+        return (_failing(values, within), None) if self.mode == "static" else (values, within)
 
 
 def _median_absolute_deviation(table: ErrorTable) -> Floats:
