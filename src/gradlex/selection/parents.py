@@ -166,7 +166,7 @@ class _Filters:
             places.append(start * len(different) + place)
             values.append(some.reshape(-1)[place])  # now, while they are in the cache
         candidate, column = np.divmod(np.concatenate(places), len(different))
-        errors = _worst(np.concatenate(values))
+        errors = worst_for_nan(np.concatenate(values))
         lowest = np.full(len(different), np.inf)
         np.minimum.at(lowest, column, errors)
         best = errors == lowest[column]
@@ -176,7 +176,7 @@ class _Filters:
     def _looked_up(self, pools: Words, cases: Indices) -> Words:
         """The best of each pool on its case, from the errors themselves."""
         owner, candidate = _members(pools)
-        errors = _worst(self.table[candidate, cases[owner]])
+        errors = worst_for_nan(self.table[candidate, cases[owner]])
         lowest = np.minimum.reduceat(errors, np.flatnonzero(np.diff(owner, prepend=-1)))
         best = errors <= lowest[owner] + (0 if self.within is None else self.within[cases[owner]])
         return self._pools(owner[best], candidate[best], len(pools))
@@ -233,7 +233,3 @@ def _alone(pools: Words) -> tuple[Mask, Mask]:
     word = pools[few].max(axis=1)
     alone[few] = (word & (word - np.uint64(1))) == 0
     return alone, filled == 0
-
-
-def _worst(errors: ErrorTable) -> ErrorTable:
-    return np.where(np.isfinite(errors), errors, np.inf) if errors.dtype.kind == "f" else errors

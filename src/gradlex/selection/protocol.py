@@ -152,21 +152,9 @@ def as_array(table: Any) -> npt.NDArray[Any]:
 
 def worst_for_nan(array: npt.NDArray[Any]) -> ErrorTable:
     """The table with NaN and negative infinity turned into infinity, copied only where that is needed."""
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or (finite := np.isfinite(array)).all():
         return array
-    lowest = array.min()  # NaN wherever there is one, without a mask as large as the table
-    if np.isnan(lowest) or lowest == -np.inf:
-        return np.where(np.isfinite(array), array, np.inf).astype(array.dtype)
-    return array
-
-
-def only_zero_and_one(table: ErrorTable) -> bool:
-    """Whether every error is 0 (solved) or 1 (failed); an error that is not finite is a failure too."""
-    for start in range(0, len(table), 256):  # no mask as large as the table
-        part = table[start : start + 256]
-        if not ((part == 0) | (part == 1) | ~np.isfinite(part)).all():
-            return False
-    return True
+    return np.where(finite, array, np.inf).astype(array.dtype)
 
 
 def decided(cases: Indices, left: Indices, index: int, reason: str) -> Choice:
