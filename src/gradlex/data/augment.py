@@ -42,13 +42,6 @@ class _Crop:
 
 
 @dataclass(frozen=True)
-class _Flip:
-    def __call__(self, batch: Tensor, rng: np.random.Generator) -> Tensor:
-        mirrored = torch.from_numpy(rng.random(len(_images(batch))) < 0.5).to(batch.device)
-        return torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
-
-
-@dataclass(frozen=True)
 class _Chain:
     steps: tuple[Augmentation, ...]
 
@@ -74,7 +67,12 @@ def flip() -> Augmentation:
         >>> flip()(images, np.random.default_rng(0)).flatten().tolist()
         [1, 2, 2, 1, 2, 1]
     """
-    return _Flip()
+    return _flipped
+
+
+def _flipped(batch: Tensor, rng: np.random.Generator) -> Tensor:
+    mirrored = torch.from_numpy(rng.random(len(_images(batch))) < 0.5).to(batch.device)
+    return torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
 
 
 def crop_flip(padding: int) -> Augmentation:

@@ -52,9 +52,7 @@ def load_archive(path: Path, task: str | None) -> tuple[ArraySamples, ArraySampl
         # Each array leaves `found` as it is taken, so that a changed copy doesn't lie beside its original.
         x = images_or_features(found.pop(f"x_{part}"), f"{shown}: x_{part}")
         y = checked_targets(targets[part].astype(np.int64) if labeled else targets[part], f"{shown}: y_{part}")
-        if not 0 < len(x) == len(y):
-            raise InputError(f"{shown}: the {part} part has {len(x)} samples and {len(y)} targets: make them match.")
-        samples[part] = ArraySamples(x, y)
+        samples[part] = ArraySamples(x, y, f"{shown}: the {part} part")
     return samples["train"], samples.get("test"), names
 
 
@@ -122,7 +120,7 @@ def load_folder(root: Path, image_size: int) -> tuple[ArraySamples, ArraySamples
             "alone."
         )
     samples = []
-    for part in (found, test):
+    for part in (found, test) if tests else (found,):
         labels = [label for label, name in enumerate(found) for _ in part.get(name, ())]
         images = _images([path for name in found for path in part.get(name, ())], image_size)
         samples.append(ArraySamples(images, torch.tensor(labels)))
@@ -139,19 +137,14 @@ def read_images(path: Path, image_size: int) -> tuple[list[str], torch.Tensor]:
 
 def _classes(part: Path) -> dict[str, list[Path]]:
     """The images of each class, sorted by its name."""
-    own, found = part.resolve(), {}
-    for folder in sorted(path for path in part.iterdir() if path.is_dir() and not path.name.startswith(".")):
-        target = folder.resolve()
-        if folder.is_symlink() and (own.is_relative_to(target) or target.is_relative_to(own)):
-            raise InputError(f"{printable(folder)} is a link back into {printable(part)}: remove it.")
-        found[folder.name] = _image_paths(folder)
-    return found
+    folders = sorted(path for path in part.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return {folder.name: _image_paths(folder) for folder in folders}
 
 
 def _image_paths(folder: Path) -> list[Path]:
-    """The images of one class, in folders below it too, but neither hidden ones nor through links to folders."""
+    """The images of a folder and of those below it, but neither hidden ones nor through links to folders."""
     found = []
-    for here, folders, files in os.walk(folder, followlinks=False):
+    for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(here, name) for name in sorted(files) if is_image_file(name) and not name.startswith(".")]
     return found

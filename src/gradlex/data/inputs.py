@@ -93,7 +93,13 @@ def numeric(targets: Tensor, name: str) -> Tensor:
 def _as_tensor(given: Any, name: str) -> Tensor:
     """An array or tensor as a tensor; copied only if torch can't share it or use its type."""
     try:
-        tensor = given.detach() if isinstance(given, Tensor) else _from_array(given)
+        if isinstance(given, Tensor):
+            tensor = given.detach()
+        else:
+            array = np.asarray(np.ma.filled(given, np.nan))
+            if array.dtype.kind == "u" and array.dtype != np.uint8:  # torch can't index these
+                array = array.astype(np.int64)
+            tensor = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
         # A mask of all numbers would take much memory.
         extremes = tensor.aminmax() if tensor.is_floating_point() and tensor.numel() else ()
         finite = all(bool(extreme.isfinite()) for extreme in extremes)
@@ -108,13 +114,6 @@ def _as_tensor(given: Any, name: str) -> Tensor:
     if tensor.ndim == 0 or (len(tensor) and tensor.numel() == 0):
         raise InputError(f"{name} must hold samples along its first axis, got the shape {tuple(tensor.shape)}.")
     return tensor.float() if tensor.dtype == torch.float64 else tensor
-
-
-def _from_array(given: Any) -> Tensor:
-    array = np.asarray(np.ma.filled(given, np.nan))
-    if array.dtype.kind == "u" and array.dtype != np.uint8:  # torch can't index these
-        array = array.astype(np.int64)
-    return torch.from_numpy(np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "W"]))
 
 
 def check_memory(size: int, what: str) -> None:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any
 
 from torch import Tensor
 
 from gradlex._text import parse
 from gradlex.data.datasets import DATASETS, load_public
-from gradlex.data.inputs import checked_inputs, checked_targets, leaves, printable
+from gradlex.data.inputs import checked_inputs, checked_targets, printable
 from gradlex.data.samples import ArraySamples, DatasetSamples, Samples
 from gradlex.errors import InputError, did_you_mean, warn
 from gradlex.recipe import GIVEN, Recipe
-
-if TYPE_CHECKING:
-    from gradlex.data.rows import Rows
-
-Part: TypeAlias = "Samples | Rows"
 
 _ENDINGS = {".npz": "archive", ".csv": "table", ".parquet": "table"}
 
@@ -40,8 +35,8 @@ def kind_of(dataset: str) -> str:
 
 def load(
     data: Any, recipe: Recipe, clean: Any = None, data_dir: Path | str | None = None
-) -> tuple[Part, Part | None, tuple[str, ...] | None]:
-    """The training part, the test part that the data has of its own, and class names; None is the recipe's dataset."""
+) -> tuple[Any, Any, tuple[str, ...] | None]:
+    """Training and test samples, or rows of a table, and class names; without data, of the recipe's dataset."""
     given = "table" if hasattr(data, "iloc") else "arrays"
     kind, path = kind_of(recipe.dataset) if data is None else given, Path(recipe.dataset).expanduser()
     for field, needs in (("target", "table"), ("image_size", "folder")):
@@ -64,7 +59,14 @@ def load(
         from gradlex.data.rows import load_table
 
         return load_table(path if data is None else data, recipe.target, task)
-    return (_samples(data) if isinstance(data, tuple | list) else _dataset(data, clean)), None, None
+    if not isinstance(data, tuple | list):
+        return _dataset(data, clean), None, None
+    if len(data) != 2:
+        raise InputError(
+            f"data given as arrays must be the pair (x, y), got {len(data)} of them: several inputs go into one tuple, "
+            "((x1, x2), y), and a list of samples into a Dataset."
+        )
+    return ArraySamples(checked_inputs(data[0]), checked_targets(data[1])), None, None
 
 
 def read_inputs(given: Any, described: Mapping[str, Any]) -> tuple[list[str], Tensor]:
@@ -109,7 +111,8 @@ def read_samples(given: Any, described: Mapping[str, Any]) -> Samples:
 
         return read_rows(given, encoding).encoded(encoding)
     if not isinstance(given, str | os.PathLike):
-        return cast(Samples, load(given, Recipe())[0])
+        samples: Samples = load(given, Recipe())[0]
+        return samples
     size = described["input_shape"][-1] if kind_of(str(given)) == "folder" else None
     train, test, found = load(None, Recipe(dataset=str(given), image_size=size))
     if names and found and list(found) != names:
@@ -117,19 +120,8 @@ def read_samples(given: Any, described: Mapping[str, Any]) -> Samples:
             f"{printable(given)} has the classes {printable(', '.join(found))}, the run was trained on "
             f"{printable(', '.join(names))}."
         )
-    return cast(Samples, test or train)
-
-
-def _samples(data: Any) -> Samples:
-    if len(data) != 2:
-        raise InputError(
-            f"data given as arrays must be the pair (x, y), got {len(data)} of them: several inputs go into one tuple, "
-            "((x1, x2), y), and a list of samples into a Dataset."
-        )
-    x, y = checked_inputs(data[0]), checked_targets(data[1])
-    if not 0 < len(leaves(x)[0]) == len(y):
-        raise InputError(f"the data has {len(leaves(x)[0])} samples and {len(y)} targets: make them match.")
-    return ArraySamples(x, y)
+    samples = test or train
+    return samples
 
 
 def _dataset(data: Any, clean: Any) -> Samples:

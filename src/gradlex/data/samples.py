@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -18,13 +17,14 @@ from torch.utils.data import DataLoader, Subset, default_collate
 from gradlex.data.augment import Augmentation
 from gradlex.data.inputs import Inputs, describe, leaves, map_inputs, named_leaves, numeric, printable
 from gradlex.errors import InputError, RunError
-from gradlex.seeding import kept_generators
+from gradlex.seeding import kept_generators, reseed, seeded
 
 Indices: TypeAlias = npt.NDArray[np.intp]
 Collate: TypeAlias = Callable[[list[Any]], Any]
 """A list of samples -> the pair (inputs, targets), as a DataLoader's collate_fn."""
 
 _Self = TypeVar("_Self", bound="Samples")
+_CPU = torch.device("cpu")
 
 
 class Samples(ABC):
@@ -99,7 +99,10 @@ class ArraySamples(Samples):
 
     targets: Tensor
 
-    def __init__(self, inputs: Inputs, targets: Tensor) -> None:
+    def __init__(self, inputs: Inputs, targets: Tensor, what: str = "the data") -> None:
+        number = len(leaves(inputs)[0])
+        if not 0 < number == len(targets):
+            raise InputError(f"{what} has {number} samples and {len(targets)} targets: make them match.")
         # Images lie as (N, height, width, channels); an array that already does so is not copied.
         self.stored: Any = map_inputs(lambda x: (x.permute(0, 2, 3, 1) if x.ndim == 4 else x).contiguous(), inputs)
         self.targets = targets
@@ -109,7 +112,7 @@ class ArraySamples(Samples):
 
     def clean(self, indices: Indices) -> tuple[Any, Tensor]:
         """Inputs and their targets."""
-        index = _sent(torch.from_numpy(indices), self.targets.device)
+        index = torch.from_numpy(indices).to(self.targets.device)
         return map_inputs(lambda leaf: self._rows(leaf, index), self.stored), self.targets.index_select(0, index)
 
     def take(self, indices: Indices) -> ArraySamples:
@@ -139,7 +142,7 @@ class DatasetSamples(Samples):
     its number, so that a case is always the same.
     """
 
-    device = torch.device("cpu")
+    device = _CPU
 
     def __init__(self, data: Any, clean: Any = None) -> None:
         self._training, self._collate = _view(data)
@@ -155,7 +158,7 @@ class DatasetSamples(Samples):
         return len(self._clean)
 
     def clean(self, indices: Indices) -> tuple[Any, Tensor]:
-        """The clean view's samples."""
+        """The clean view's samples, each with random numbers that follow from its own number."""
         return self._alone(indices, 0)
 
     def take(self, indices: Indices) -> DatasetSamples:
@@ -170,22 +173,20 @@ class DatasetSamples(Samples):
     @property
     def clean_varies(self) -> bool:
         """Whether the first clean samples change with the random numbers that they are drawn with."""
-        one, other = (leaves(self._alone(np.arange(min(16, len(self))), again)) for again in range(2))
+        one, other = (leaves(self._alone(np.arange(min(16, len(self))), shift)) for shift in range(2))
         if not all(bool(leaf.isfinite().all()) for leaf in one):
             raise InputError("the dataset's first samples contain NaN or infinity: fix or remove them.")
         return not all(map(torch.equal, one, other))
 
     def _drawn(self, indices: Indices, rng: np.random.Generator) -> tuple[Any, Tensor]:
-        with kept_generators(torch.device("cpu")):
-            _seed_generators(rng.integers(0, 2**32, 3).tolist())
+        with seeded(int(rng.integers(2**32)), _CPU):
             return self._batch([self._training[place] for place in indices.tolist()], self._collate)
 
-    def _alone(self, indices: Indices, again: int) -> tuple[Any, Tensor]:
-        """Clean samples with random numbers that follow from each one's own number."""
+    def _alone(self, indices: Indices, shift: int) -> tuple[Any, Tensor]:
         samples = []
-        with kept_generators(torch.device("cpu")):
+        with kept_generators(_CPU):
             for index in indices.tolist():
-                _seed_generators(np.random.SeedSequence((index, again)).generate_state(3).tolist())
+                reseed(index + shift, _CPU)
                 samples.append(self._clean[index])
             return self._batch(samples, self._clean_collate)
 
@@ -207,8 +208,7 @@ class DatasetSamples(Samples):
                 f"first axis, got {describe(inputs)} and targets {describe(targets)}."
             )
         inputs = map_inputs(lambda x: x.float() if x.dtype == torch.float64 else x, inputs)
-        targets = numeric(targets, "the targets")
-        return map_inputs(lambda x: _sent(x, self.device), inputs), _sent(targets, self.device)
+        return map_inputs(lambda x: x.to(self.device), inputs), numeric(targets, "the targets").to(self.device)
 
 
 def fingerprint(*parts: Samples | None) -> str | None:
@@ -230,16 +230,3 @@ def fingerprint(*parts: Samples | None) -> str | None:
 
 def _view(data: Any) -> tuple[Any, Collate]:
     return (data.dataset, data.collate_fn) if isinstance(data, DataLoader) else (data, default_collate)
-
-
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on this device; the host doesn't wait for a copy to the GPU."""
-    if tensor.device.type == "cpu" and device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
-def _seed_generators(seeds: list[int]) -> None:
-    random.seed(seeds[0])
-    np.random.seed(seeds[1])
-    torch.default_generator.manual_seed(seeds[2])

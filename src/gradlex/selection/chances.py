@@ -10,7 +10,6 @@ case: the best of a smaller pool can only be worse. Dynamic epsilon-lexicase and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,37 +29,23 @@ class TooManyPools(Exception):
     """More pools can be reached than are followed: the chances must be estimated."""
 
 
-def lexicase_probabilities(table: ErrorTable, *, ends: bool = False, depth: int | None = None) -> Floats:
-    """Lexicase on a checked (candidates, cases) table; a pool that fails a case `ends`, or survives whole."""
+def lexicase_probabilities(
+    table: ErrorTable, *, ends: bool = False, depth: int | None = None, within: Floats | None = None
+) -> Floats:
+    """The chances on a checked (candidates, cases) table.
+
+    A pool that fails a case `ends`, or survives whole. `within` of the best error of a case is as good as it.
+    """
     if ends:
         table = (table != 0).astype(np.uint8)
-
-    def best(errors: ErrorTable, cases: Indices) -> Mask:
-        return np.asarray(errors == (0 if ends else errors.min(axis=0)))
-
-    return filter_probabilities(best, table, depth=depth)
-
-
-def filter_probabilities(
-    survivors: Callable[[ErrorTable, Indices], Mask],
-    table: ErrorTable,
-    *,
-    marks: Floats | None = None,
-    depth: int | None = None,
-) -> Floats:
-    """The chances under any filter with the property, on a (candidates, cases) table.
-
-    `survivors(errors, cases)` returns which rows of a pool's (pool, cases) errors each of these cases keeps; none where
-    it ends the selection. Cases with equal errors, and equal `marks` if given, must be alike to it.
-    """
     # Candidates that are equal everywhere stay together in every pool, so that one row stands for all of them.
     seen: dict[bytes, int] = {}
     owner = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in table], dtype=np.intp)
     number_of_cases, sizes = table.shape[1], np.bincount(owner)
     table = table[np.unique(owner, return_index=True)[1]]
     # Only the first of equal cases matters, and how many there are.
-    first, counts = _distinct(table if marks is None else np.vstack([table, marks]))
-    table = table[:, first]
+    first, counts = _distinct(table if within is None else np.vstack([table, within]))
+    table, near = table[:, first], 0 if within is None else within[first]
 
     pools = [np.arange(len(table))]
     numbers = {pools[0].tobytes(): 0}
@@ -69,7 +54,8 @@ def filter_probabilities(
     work = table.size
     for number, pool in enumerate(pools):  # which grows as smaller pools are found
         ending.append(0.0)
-        passing = survivors(table[pool], first)
+        errors = table[pool]
+        passing = np.asarray(errors == 0 if ends else errors <= errors.min(axis=0) + near)
         changes = ~passing.all(axis=0) & (len(pool) > 1)
         passing = passing[:, changes]
         for column, count in zip(*(each.tolist() for each in _distinct(passing, counts[changes])), strict=True):

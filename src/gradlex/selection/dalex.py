@@ -6,7 +6,7 @@ is the mean error.
 
 At sigma 200 a plain sum loses all but the heaviest cases, and candidates that differ tie. Hence each case's minimum is
 subtracted first (which changes no comparison), and candidates still too close to separate are compared once more on the
-cases on which they differ. Infinite errors are compared before finite ones. Ties are random.
+cases on which they differ. An infinite error counts as 1e300. Ties are random.
 """
 
 from __future__ import annotations
@@ -17,17 +17,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Mask,
-    Rng,
-    decided,
-    pick,
-)
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided, pick
 from gradlex.selection.strategy import Strategy
 
 _BLOCK = 1 << 20
@@ -55,40 +45,32 @@ class Dalex(Strategy):
     sigma: Annotated[float, Field(ge=0, le=1e300), "a number of at least 0"] = 200.0
 
     def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
-        pool = errors.candidates
-        table = errors.matrix()
-        scores = self.sigma * rng.standard_normal((table.shape[1],))
-        best = pool[_lightest(table, scores, np.arange(len(pool)))]
+        values = _finite(errors.matrix())
+        scores = self.sigma * rng.standard_normal((values.shape[1],))
+        best = errors.candidates[_lightest(values, scores)]
         return decided(cases, best, pick(best, rng), "best_weighted")
 
     def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` independent parents: one matrix product, then the close ones."""
-        values = table.astype(np.float64)
-        finite = np.where(np.isinf(values), 0.0, values)
-        shifted, hidden = finite - finite.min(axis=0), bool(np.isinf(values).any())
+        values = _finite(table)
+        shifted = values - values.min(axis=0)
         parents = np.empty(k, dtype=np.intp)
         block = max(1, _BLOCK // max(table.shape))
         for start in range(0, k, block):
             scores = self.sigma * rng.standard_normal((min(block, k - start), table.shape[1]))
-            near = _near(_softmax(scores) @ shifted.T, table.shape[1]) | hidden  # (parents, candidates)
+            near = _near(_softmax(scores) @ shifted.T, table.shape[1])  # (parents, candidates)
             for parent, own in enumerate(near):
                 pool = np.flatnonzero(own)
-                parents[start + parent] = pick(_lightest(values, scores[parent], pool), rng)
+                parents[start + parent] = pick(pool[_lightest(values[pool], scores[parent])], rng)
         return parents
 
 
-def _lightest(table: ErrorTable, scores: Floats, pool: Indices) -> Indices:
-    """The pool's least sums of errors weighted by the softmax of `scores`; several if tied."""
-    values = table[pool].astype(np.float64)
-    infinite = np.isinf(values)
-    if infinite.any():
-        kept = _least(infinite.astype(np.float64), scores)
-        pool, values = pool[kept], np.where(infinite, 0.0, values)[kept]
-    return pool[_least(values, scores)]
+def _finite(table: ErrorTable) -> Floats:
+    return np.minimum(table.astype(np.float64), 1e300)
 
 
-def _least(values: Floats, scores: Floats) -> Indices:
-    """The rows of `values` (pool, cases) with the least weighted sum."""
+def _lightest(values: Floats, scores: Floats) -> Indices:
+    """The rows of `values` (pool, cases) with the least sum, weighted by the softmax of `scores`; several if tied."""
     rows = np.arange(len(values))
     while len(rows) > 1:
         values = values - values.min(axis=0)
@@ -97,10 +79,9 @@ def _least(values: Floats, scores: Floats) -> Indices:
             break
         # Only the weights' ratios matter: taken anew from the remaining cases, none underflows in vain.
         values, scores = values[:, telling], scores[telling]
-        sums = (values * _softmax(scores)).sum(axis=1)
-        near = _near(sums, values.shape[1])
+        near = _near((values * _softmax(scores)).sum(axis=1), values.shape[1])
         if near.all():  # too close to separate
-            return rows
+            break
         rows, values = rows[near], values[near]
     return rows
 

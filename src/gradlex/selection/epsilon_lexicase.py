@@ -20,20 +20,9 @@ import numpy as np
 
 from gradlex._checks import NonNegative
 from gradlex.errors import InputError
-from gradlex.selection.chances import filter_probabilities, lexicase_probabilities
+from gradlex.selection.chances import lexicase_probabilities
 from gradlex.selection.parents import lexicase_parents
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Mask,
-    Rng,
-    Trail,
-    pick,
-    slices,
-)
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, Trail, pick, slices
 from gradlex.selection.strategy import Strategy
 
 _EachCase = Annotated[tuple[NonNegative, ...], "one such number for each case"]
@@ -109,48 +98,36 @@ class EpsilonLexicase(Strategy):
 
     def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` independent parents, each by its own order of the cases."""
-        values, within = table.astype(np.float64), self._within(table)
-        if within is None:
-            return None
-        if self.mode == "static":
-            return lexicase_parents(_failing(values, within), k, rng)
-        return lexicase_parents(values, k, rng, within=within)
+        values, within = self._compared(table)
+        return None if values is None else lexicase_parents(values, k, rng, within=within)
 
     def probabilities(self, table: ErrorTable) -> Floats | None:
         """The exact chances; None where epsilon is the pool's own deviation, for which there is no such form."""
-        values, within = table.astype(np.float64), self._within(table)
-        if within is None:
-            return None
-        if self.mode == "static":
-            return lexicase_probabilities(_failing(values, within))
-
-        def near(errors: ErrorTable, cases: Indices) -> Mask:
-            return np.asarray(errors <= errors.min(axis=0) + within[cases])
-
-        return filter_probabilities(near, values, marks=within)
+        values, within = self._compared(table)
+        return None if values is None else lexicase_probabilities(values, within=within)
 
     @property
     def has_exact_chances(self) -> bool:
         """Unless epsilon is the pool's own."""
         return self.epsilon is not None or self.mode != "dynamic"
 
-    def _within(self, table: ErrorTable) -> Floats | None:
-        """The epsilon of each case of a table; None where it is the pool's own deviation."""
-        given = self._given(table.shape[1])
-        return _median_absolute_deviation(table) if given is None and self.mode != "dynamic" else given
+    def _compared(self, table: ErrorTable) -> tuple[Floats | None, Floats | None]:
+        """The errors of a table and the epsilon of each case; no errors where it is the pool's own deviation."""
+        values, within = table.astype(np.float64), self._given(table.shape[1])
+        if within is None and self.mode == "dynamic":
+            return None, None
+        within = _median_absolute_deviation(values) if within is None else within
+        return (_failing(values, within), None) if self.mode == "static" else (values, within)
 
 
 def _median_absolute_deviation(table: ErrorTable) -> Floats:
     """median(|e - median(e)|) of each case of a (candidates, cases) table, over its finite errors."""
     values = np.asarray(table, dtype=np.float64)
-    if np.isfinite(values).all():
-        return np.asarray(np.median(np.abs(values - np.median(values, axis=0)), axis=0))
-    deviations = np.zeros(values.shape[1])
-    for case, column in enumerate(values.T):
-        finite = column[np.isfinite(column)]
-        if len(finite):
-            deviations[case] = np.median(np.abs(finite - np.median(finite)))
-    return deviations
+    finite = np.isfinite(values)
+    if not finite.all():
+        # A case without a finite error gets deviation 0.
+        values = np.where(finite, values, np.where(finite.any(axis=0), np.nan, 0.0))
+    return np.asarray(np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0))
 
 
 def _failing(values: Floats, within: Floats) -> Floats:

@@ -42,14 +42,6 @@ class InformedLexicase(Lexicase):
     share: Share = 0.1
     refresh: Count = 10
 
-    def __call__(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
-        """Choose one candidate by a sample of the cases; its memory grows older by a generation."""
-        choice = super().__call__(cases, errors, rng)
-        if not choice.memory:
-            return choice
-        age = choice.memory["age"].astype(np.int64) + 1
-        return replace(choice, memory={"solved": choice.memory["solved"], "age": age})
-
     def _choose(self, cases: Indices, errors: CaseErrors, rng: Rng) -> Choice:
         memory = errors.memory
         if not memory or int(memory["age"][0]) >= self.refresh:
@@ -57,7 +49,8 @@ class InformedLexicase(Lexicase):
         solved = memory["solved"].astype(np.uint8, copy=False)
         sample = _farthest_first(solved, sample_size(self.share, len(cases)), rng)
         # The order of the cases had no part in the sample, so as the sample's order it is random.
-        return replace(super()._choose(cases[np.isin(cases, sample)], errors, rng), memory=memory)
+        choice = super()._choose(cases[np.isin(cases, sample)], errors, rng)
+        return replace(choice, memory={"solved": solved, "age": memory["age"].astype(np.int64) + 1})
 
     def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` parents on one informed sample, as in a generation that has just refreshed its distances."""

@@ -16,17 +16,7 @@ from gradlex._checks import Count
 from gradlex.errors import InputError
 from gradlex.selection.chances import lexicase_probabilities
 from gradlex.selection.parents import lexicase_parents
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Rng,
-    Trail,
-    pick,
-    slices,
-)
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, Trail, pick, slices
 from gradlex.selection.strategy import Strategy
 
 
@@ -71,7 +61,7 @@ class Lexicase(Strategy):
                 lowest = values.min()
                 if lowest > 0 and self._ends:
                     trail.used = start + int(column) + 1
-                    trail.decide(part[column])
+                    trail.deciding.append(int(part[column]))
                     return trail.choose(pick(pool[alive], rng), "all_failed")
                 if (values == lowest).all():
                     continue

@@ -68,7 +68,10 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None) -> Indices:
             if not len(active):
                 break
     if len(active):
-        orders = _orders(len(active), filters.table.shape[1], depth, rng)
+        cases = filters.table.shape[1]
+        orders = np.empty((len(active), cases if depth is None else min(depth, cases)), dtype=np.int32)
+        for each in orders:
+            each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
         row = np.cumsum(np.isin(np.arange(k), active)) - 1
         for step in range(orders.shape[1]):
             advance(orders[row[active], step].astype(np.intp))
@@ -84,14 +87,6 @@ def _select(filters: _Filters, k: int, rng: Rng, depth: int | None) -> Indices:
     if several.any():
         rank[several] = rng.integers(sizes[several])
     return np.asarray(candidate[np.cumsum(sizes) - sizes + rank])
-
-
-def _orders(count: int, cases: int, depth: int | None, rng: Rng) -> npt.NDArray[np.integer]:
-    """So many orders of the cases, up to a depth: (count, cases)."""
-    orders = np.empty((count, cases if depth is None else min(depth, cases)), dtype=np.int32)
-    for each in orders:
-        each[:] = rng.permutation(cases) if depth is None else rng.choice(cases, len(each), replace=False)
-    return orders
 
 
 class _Filters:
@@ -171,7 +166,7 @@ class _Filters:
             places.append(start * len(different) + place)
             values.append(some.reshape(-1)[place])  # now, while they are in the cache
         candidate, column = np.divmod(np.concatenate(places), len(different))
-        errors = _worst(np.concatenate(values))
+        errors = worst_for_nan(np.concatenate(values))
         lowest = np.full(len(different), np.inf)
         np.minimum.at(lowest, column, errors)
         best = errors == lowest[column]
@@ -181,7 +176,7 @@ class _Filters:
     def _looked_up(self, pools: Words, cases: Indices) -> Words:
         """The best of each pool on its case, from the errors themselves."""
         owner, candidate = _members(pools)
-        errors = _worst(self.table[candidate, cases[owner]])
+        errors = worst_for_nan(self.table[candidate, cases[owner]])
         lowest = np.minimum.reduceat(errors, np.flatnonzero(np.diff(owner, prepend=-1)))
         best = errors <= lowest[owner] + (0 if self.within is None else self.within[cases[owner]])
         return self._pools(owner[best], candidate[best], len(pools))
@@ -238,7 +233,3 @@ def _alone(pools: Words) -> tuple[Mask, Mask]:
     word = pools[few].max(axis=1)
     alone[few] = (word & (word - np.uint64(1))) == 0
     return alone, filled == 0
-
-
-def _worst(errors: ErrorTable) -> ErrorTable:
-    return np.where(np.isfinite(errors), errors, np.inf) if errors.dtype.kind == "f" else errors

@@ -15,11 +15,11 @@ import numpy as np
 
 from gradlex._checks import NonNegative
 from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided
-from gradlex.selection.strategy import ClosedForm
+from gradlex.selection.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plexicase(ClosedForm):
+class Plexicase(Strategy):
     """Draw one candidate by its probability.
 
     Examples:

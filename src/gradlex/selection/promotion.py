@@ -15,7 +15,7 @@ import numpy as np
 from gradlex._checks import check
 from gradlex.errors import InputError
 from gradlex.recipe import Promotion
-from gradlex.selection.protocol import CaseErrors, Choice, Floats, Indices, Rng, Selection, worst_for_nan
+from gradlex.selection.protocol import CaseErrors, Choice, Floats, Indices, Rng, Selection
 from gradlex.selection.random_choice import Random, Sgd
 from gradlex.selection.strategy import Strategy
 from gradlex.selection.table import chances_of, exact_selections
@@ -58,7 +58,7 @@ class _Mean:
         reason, used, chances = str(self.promotion), 0, np.ones(len(pool))
         if not self.average:
             # In the order of the data, in which epsilons are given.
-            found = chances_of(self.strategy, worst_for_nan(errors.matrix()))
+            found = chances_of(self.strategy, errors.matrix())
             reason, used, chances = "expected" if found.exact else "estimated", len(cases), found.values
         shares: Floats = chances / chances.sum()
         return Choice(

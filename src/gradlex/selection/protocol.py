@@ -109,33 +109,23 @@ class Selection(Protocol):
         ...
 
 
+@dataclass
 class Trail:
     """What a filter of cases has seen so far: how many cases, which candidates they left, and which cases decided."""
 
-    def __init__(self) -> None:
-        self.used = 0
-        self._survivors: list[tuple[int, tuple[int, ...]]] = []
-        self._deciding: list[int] = []
+    used: int = 0
+    survivors: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    deciding: list[int] = field(default_factory=list)
 
-    def shrink(self, pool: Indices, case: np.integer | None = None) -> None:
+    def shrink(self, pool: Indices, *case: np.integer) -> None:
         """Note that the last case used made the pool smaller; `case` is that case where it did so alone."""
-        self._survivors.append((self.used, tuple(pool.tolist())))
-        self.decide(case)
-
-    def decide(self, case: np.integer | None) -> None:
-        """Note a case that decided alone."""
-        if case is not None:
-            self._deciding.append(int(case))
+        self.survivors.append((self.used, tuple(pool.tolist())))
+        self.deciding += map(int, case)
 
     def choose(self, index: int, reason: str) -> Choice:
         """The Choice at the end of this trail."""
-        return Choice(
-            index=index,
-            reason=reason,
-            cases_used=self.used,
-            survivors=tuple(self._survivors),
-            deciding=tuple(self._deciding),
-        )
+        survivors, deciding = tuple(self.survivors), tuple(self.deciding)
+        return Choice(index=index, reason=reason, cases_used=self.used, survivors=survivors, deciding=deciding)
 
 
 def as_numbers(given: Any) -> npt.NDArray[Any]:
@@ -162,21 +152,9 @@ def as_array(table: Any) -> npt.NDArray[Any]:
 
 def worst_for_nan(array: npt.NDArray[Any]) -> ErrorTable:
     """The table with NaN and negative infinity turned into infinity, copied only where that is needed."""
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or (finite := np.isfinite(array)).all():
         return array
-    lowest = array.min()  # NaN wherever there is one, without a mask as large as the table
-    if np.isnan(lowest) or lowest == -np.inf:
-        return np.where(np.isfinite(array), array, np.inf).astype(array.dtype)
-    return array
-
-
-def only_zero_and_one(table: ErrorTable) -> bool:
-    """Whether every error is 0 (solved) or 1 (failed); an error that is not finite is a failure too."""
-    for start in range(0, len(table), 256):  # no mask as large as the table
-        part = table[start : start + 256]
-        if not ((part == 0) | (part == 1) | ~np.isfinite(part)).all():
-            return False
-    return True
+    return np.where(finite, array, np.inf).astype(array.dtype)
 
 
 def decided(cases: Indices, left: Indices, index: int, reason: str) -> Choice:

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Rng, pick
-from gradlex.selection.strategy import ClosedForm
+from gradlex.selection.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Random(ClosedForm):
+class Random(Strategy):
     """Pick any candidate; no case is evaluated.
 
     Examples:

@@ -50,7 +50,8 @@ class Strategy:
 
     def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
         """`k` parents from one table at once, as in one generation. None: choose one after another."""
-        return None
+        chances = self.probabilities(table)
+        return None if chances is None else rng.choice(len(table), size=k, p=chances)
 
     def probabilities(self, table: ErrorTable) -> Floats | None:
         """The exact chance of each candidate. None: there is no exact or closed form."""
@@ -60,11 +61,3 @@ class Strategy:
     def has_exact_chances(self) -> bool:
         """Whether `probabilities` knows the chances with these options."""
         return self.probabilities(np.zeros((1, 1))) is not None
-
-
-class ClosedForm(Strategy):
-    """A strategy whose chances are known for every table, so that many parents are drawn by them."""
-
-    def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
-        """`k` independent parents."""
-        return rng.choice(len(table), size=k, p=self.probabilities(table))

@@ -168,7 +168,9 @@ def _settled(strategy: Selection, table: ErrorTable) -> Selection:
     """The strategy with its all-fail rule settled, by a look at the table only if it is open."""
     if not isinstance(strategy, Lexicase) or strategy.on_all_fail == "survive":
         return strategy
-    return strategy.settled(graded=not protocol.only_zero_and_one(table))
+    parts = np.array_split(table, -(-len(table) // 256))  # no mask as large as the table
+    binary = all(((part == 0) | (part == 1) | ~np.isfinite(part)).all() for part in parts)
+    return strategy.settled(graded=not binary)
 
 
 def _drawn(strategy: Selection, table: ErrorTable, k: int, rng: Rng) -> Indices:

@@ -17,22 +17,12 @@ from typing import ClassVar
 import numpy as np
 
 from gradlex._checks import Count
-from gradlex.selection.protocol import (
-    CaseErrors,
-    Choice,
-    ErrorTable,
-    Floats,
-    Indices,
-    Mask,
-    Rng,
-    decided,
-    pick,
-)
-from gradlex.selection.strategy import ClosedForm
+from gradlex.selection.protocol import CaseErrors, Choice, ErrorTable, Floats, Indices, Mask, Rng, decided, pick
+from gradlex.selection.strategy import Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tournament(ClosedForm):
+class Tournament(Strategy):
     """The best of `size` random entrants (None: everyone) by mean error over every case.
 
     Examples:
@@ -60,42 +50,29 @@ class Tournament(ClosedForm):
         """The chance of each candidate: all entrants at least as bad, but not all worse, shared among equals."""
         population = len(table)
         size = population if self.size is None else min(self.size, population)
-        level = _levels(table)
-        equals = np.bincount(level)
+        place = _places(table)
+        equals = np.bincount(place)
         worse = population - np.cumsum(equals)
         draws = comb(population, size)
         chances = [
             (comb(int(w + e), size) - comb(int(w), size)) / draws / int(e) for w, e in zip(worse, equals, strict=True)
         ]
-        return np.array(chances)[level]
+        return np.array(chances)[place]
 
 
 def least(table: ErrorTable) -> Mask:
     """Which rows of a (candidates, cases) table have the best mean."""
-    infinities, means, rounding = _parts(table)
-    best = np.asarray(infinities == infinities.min())
-    lowest = np.flatnonzero(best)[means[best].argmin()]
-    best &= means - means[lowest] <= rounding + rounding[lowest]
-    return best
+    return np.asarray(_places(table) == 0)
 
 
-def _levels(table: ErrorTable) -> Indices:
+def _places(table: ErrorTable) -> Indices:
     """The place of each row among the different means, from 0, the best."""
-    infinities, means, rounding = _parts(table)
-    order = np.lexsort((means, infinities))
-    before, after = order[:-1], order[1:]
-    differs = (infinities[after] != infinities[before]) | (
-        means[after] - means[before] > rounding[after] + rounding[before]
-    )
-    places = np.empty(len(table), dtype=np.intp)
-    places[order] = np.concatenate([[0], np.cumsum(differs)])
-    return places
-
-
-def _parts(table: ErrorTable) -> tuple[Indices, Floats, Floats]:
-    """Of each row: its infinities, the mean of its other errors, and how far that may be off."""
     infinite = np.isinf(table)
-    finite = np.where(infinite, 0, table) if infinite.any() else table
-    means = finite.mean(axis=1, dtype=np.float64)
-    sizes = means if finite.min() >= 0 else np.abs(finite).mean(axis=1, dtype=np.float64)
-    return infinite.sum(axis=1), means, table.shape[1] * np.finfo(np.float64).eps * sizes
+    finite = np.where(infinite, 0, table)
+    infinities, means = infinite.sum(axis=1), finite.mean(axis=1, dtype=np.float64)
+    rounding = table.shape[1] * np.finfo(np.float64).eps * np.abs(finite).mean(axis=1, dtype=np.float64)
+    order = np.lexsort((means, infinities))
+    further = np.diff(means[order]) > rounding[order][1:] + rounding[order][:-1]
+    places = np.empty(len(table), dtype=np.intp)
+    places[order] = np.cumsum([False, *(further | (np.diff(infinities[order]) > 0))])
+    return places
