@@ -54,6 +54,13 @@ def test_links_to_folders_inside_a_class_are_not_followed(images):
     assert found.train.targets.tolist() == [0] * 4 + [1] * 4
 
 
+@pytest.mark.parametrize("target", [".", "..", "cat", "cat/.."])
+def test_a_class_that_links_back_into_the_data_is_an_error(images, target):
+    (images / "train" / "loop").symlink_to(target, target_is_directory=True)
+    with pytest.raises(InputError, match="loop is a link back into"):
+        parts(images)
+
+
 def test_a_class_may_be_a_link_to_a_folder_elsewhere(images, image, tmp_path):
     for i in range(3):
         image(tmp_path / "elsewhere" / f"{i}.png")

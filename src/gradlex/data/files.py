@@ -137,14 +137,19 @@ def read_images(path: Path, image_size: int) -> tuple[list[str], torch.Tensor]:
 
 def _classes(part: Path) -> dict[str, list[Path]]:
     """The images of each class, sorted by its name."""
-    folders = sorted(path for path in part.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return {folder.name: _image_paths(folder) for folder in folders}
+    own, found = part.resolve(), {}
+    for folder in sorted(path for path in part.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        target = folder.resolve()
+        if folder.is_symlink() and (own.is_relative_to(target) or target.is_relative_to(own)):
+            raise InputError(f"{printable(folder)} is a link back into {printable(part)}: remove it.")
+        found[folder.name] = _image_paths(folder)
+    return found
 
 
 def _image_paths(folder: Path) -> list[Path]:
-    """The images of a folder and of those below it, but neither hidden ones nor through links to folders."""
+    """The images of one class, in folders below it too, but neither hidden ones nor through links to folders."""
     found = []
-    for here, folders, files in os.walk(folder):
+    for here, folders, files in os.walk(folder, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(here, name) for name in sorted(files) if is_image_file(name) and not name.startswith(".")]
     return found
