@@ -257,14 +257,18 @@ def test_records_that_are_damaged_during_a_run_are_whole_in_the_end(tmp_path: Pa
     assert same(gradlex.load(tmp_path / "run", net()), whole)
 
 
-def test_a_run_whose_description_is_damaged_during_it_does_not_finish(tmp_path: Path) -> None:
+def test_a_run_whose_description_is_damaged_during_it_says_so_at_once(tmp_path: Path, whole: gradlex.Run) -> None:
     class Damages(gradlex.Callback):
         def on_generation(self, record: Any, run: Any) -> None:
-            (run.path / "run.json").write_text("{")
+            path = run.path / "run.json"
+            path.rename(tmp_path / f"{record.generation}.json")
+            path.write_text("{")
 
     with pytest.raises(gradlex.InputError, match=r"run\.json is damaged"):
         train(tmp_path / "run", callbacks=[Damages()])
-    assert (tmp_path / "run" / "checkpoint.pt").exists()
+    assert [path.name for path in tmp_path.glob("*.json")] == ["1.json"]
+    (tmp_path / "1.json").rename(tmp_path / "run" / "run.json")
+    assert same(train(tmp_path / "run", resume=True), whole)
 
 
 def test_a_run_whose_recipe_is_changed_during_it_does_not_finish(tmp_path: Path) -> None:
