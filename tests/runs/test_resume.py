@@ -321,6 +321,22 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_not_read(stopped: Path, name: 
         train(stopped, resume=True)
 
 
+@pytest.mark.parametrize("pipe", [True, False])
+def test_what_lies_in_the_place_of_a_new_runs_records_is_replaced(
+    tmp_path: Path, whole: gradlex.Run, pipe: bool
+) -> None:
+    class Reads(gradlex.Callback):
+        def on_generation(self, record: Any, run: Any) -> None:
+            assert len((run.path / "generations.jsonl").read_text().splitlines()) == record.generation - 1
+
+    (tmp_path / "run").mkdir()
+    if pipe:
+        os.mkfifo(tmp_path / "run" / "generations.jsonl")
+    else:
+        (tmp_path / "run" / "generations.jsonl").write_text("another run's\n")
+    assert same(train(tmp_path / "run", callbacks=[Reads()]), whole)
+
+
 def test_a_run_that_is_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, whole: gradlex.Run) -> None:
     with pytest.raises(RuntimeError, match="power cut"):
         train(tmp_path / "run", callbacks=[StopAfter(1)], checkpoint_every=100)
