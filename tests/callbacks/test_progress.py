@@ -84,7 +84,7 @@ def test_the_header_says_what_a_generation_is_worth_and_where_the_run_is(
     live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    watch(live(path=tmp_path / "runs" / "mine"), [])
+    watch(live(path=tmp_path / "runs" / "mine", parts=("validation", "test")), [])
     assert shown(capsys)[0].splitlines() == [
         "lexicase with 4 candidates: auto on digits, 100 samples",
         "5 epochs, batches of 10, float32 on CPU with 1 thread",

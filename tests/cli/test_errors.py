@@ -56,7 +56,7 @@ def words_of(text: str) -> str:
         ("report nothing", "nothing"),
         ("compare --seeds 1 --num-seeds 2", "give --seeds or --num-seeds, not both."),
         ("compare --num-seeds 0", "num_seeds must be a whole number of at least 1, got 0."),
-        ("compare --methods adam", "unknown method 'adam'"),
+        ("compare --methods adam", "unknown method 'adam'. Known:"),
         ("compare --methods lexcase", "Did you mean 'lexicase'?"),
         ("compare --experiment nowhere:function", "importing nowhere failed"),
         ("compare --experiment function", "is not of the form package.module:name"),
@@ -157,6 +157,26 @@ def test_a_signal_ends_a_run_after_its_generation_and_says_how_to_continue(
     assert "gradlex resume" in errors
     assert "Traceback" not in errors
     assert json.loads((tmp_path / "mine" / "run.json").read_text())["recipe"]["epochs"] == 3000
+
+
+def test_ctrl_c_again_and_again_ends_a_run_without_a_traceback(tmp_path: Path) -> None:
+    words = ("--train-size", "200", "--model", "mlp", "--epochs", "3000", "--population", "2", "--out", "mine")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradlex", "train", *words],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    checkpoint, deadline = tmp_path / "mine" / "checkpoint.pt", time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
 
 
 def test_a_reader_who_leaves_does_not_end_a_run(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_table_is_learned_and_predicted_in_its_own_units(gradlex: Command, tmp
     assert np.corrcoef(prices.predicted, frame.price[:4])[0, 1] > 0.9
 
 
-def test_a_run_from_python_is_evaluated_with_the_function_that_makes_its_network(
+def test_a_run_from_python_is_evaluated_and_predicts_with_the_function_that_makes_its_network(
     gradlex: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "nets.py").write_text("import torch\ndef make():\n    return torch.nn.Linear(4, 2)\n")
@@ -191,11 +191,15 @@ def test_a_run_from_python_is_evaluated_with_the_function_that_makes_its_network
     x = rng.normal(size=(60, 4)).astype(np.float32)
     y = (x[:, 0] > 0).astype(int)
     np.savez(tmp_path / "test.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    np.savez(tmp_path / "new.npz", x=x[:3])
     run = library.train(__import__("torch").nn.Linear(4, 2), (x, y), test=(x, y), epochs=2, batch_size=10, out="mine")
     assert "give one like it" in gradlex("evaluate", "mine").err
     found = gradlex("evaluate", "mine", "--model", "nets:make", "--dataset", "test.npz")
     assert found.code == 0, found.err
     assert f"accuracy {run.metrics['test']['accuracy']:.1%}" in found.out
+    found = gradlex("predict", "mine", "new.npz", "--model", "nets:make")
+    answers = [line.split()[1] for line in found.out.splitlines()]
+    assert answers == [str(answer) for answer in run.predict(x[:3]).tolist()], found.err
 
 
 def test_report_prints_a_summary_and_writes_the_page_on_request(gradlex: Command, trained: Trained) -> None:

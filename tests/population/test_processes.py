@@ -15,6 +15,16 @@ import numpy as np, torch
 from torch import nn
 from gradlex import Population
 
+class Counts(nn.Module):
+    passes = 0
+    def forward(self, x):
+        self.passes += self.training
+        return x / (1 + self.passes / 100)
+    def get_extra_state(self):
+        return self.passes
+    def set_extra_state(self, state):
+        self.passes = state
+
 out, promotion, momentum_state = sys.argv[1:4]
 epochs, slow = int(sys.argv[4]), float(sys.argv[5])
 torch.set_num_threads(1)
@@ -23,8 +33,10 @@ torch.manual_seed(int(os.environ.get("RANK", "0")))  # rank 0's network is every
 x = torch.randn(80, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 y = torch.randint(4, (80,), generator=torch.Generator().manual_seed(1))
 model = nn.Sequential(
-    nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Dropout(0.2), nn.Flatten(), nn.Linear(80, 4)
+    nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Dropout(0.2), nn.Flatten(), nn.Linear(80, 4), Counts()
 )
+if os.environ.get("RANK") == "0":
+    torch.set_default_dtype(torch.float64)  # which must not reach what processes send each other
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 population = Population(model, optimizer, size=4, promotion=promotion, momentum_state=momentum_state)
 checkpoint = out + ".checkpoint"

@@ -35,7 +35,9 @@ def compared(tmp_path_factory):
     """Two methods, two seeds, two processes."""
     folder = tmp_path_factory.mktemp("compared")
     plan = {"seeds": (0, 1), "title": "My loop", "pairs": ["lexicase:sgd"]}
-    return compare(own_loops.experiment, **PAIR, **plan, jobs=2, out=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "2")  # which two processes would make four
+        return compare(own_loops.experiment, **PAIR, **plan, jobs=2, out=folder)
 
 
 def test_an_own_loop_is_compared_end_to_end(compared):

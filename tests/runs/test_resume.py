@@ -257,14 +257,18 @@ def test_records_that_are_damaged_during_a_run_are_whole_in_the_end(tmp_path: Pa
     assert same(gradlex.load(tmp_path / "run", net()), whole)
 
 
-def test_a_run_whose_description_is_damaged_during_it_does_not_finish(tmp_path: Path) -> None:
+def test_a_run_whose_description_is_damaged_during_it_says_so_at_once(tmp_path: Path, whole: gradlex.Run) -> None:
     class Damages(gradlex.Callback):
         def on_generation(self, record: Any, run: Any) -> None:
-            (run.path / "run.json").write_text("{")
+            path = run.path / "run.json"
+            path.rename(tmp_path / f"{record.generation}.json")
+            path.write_text("{")
 
     with pytest.raises(gradlex.InputError, match=r"run\.json is damaged"):
         train(tmp_path / "run", callbacks=[Damages()])
-    assert (tmp_path / "run" / "checkpoint.pt").exists()
+    assert [path.name for path in tmp_path.glob("*.json")] == ["1.json"]
+    (tmp_path / "1.json").rename(tmp_path / "run" / "run.json")
+    assert same(train(tmp_path / "run", resume=True), whole)
 
 
 def test_a_run_whose_recipe_is_changed_during_it_does_not_finish(tmp_path: Path) -> None:
@@ -315,6 +319,22 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_not_read(stopped: Path, name: 
     (stopped / name).symlink_to("/dev/zero")
     with pytest.raises(gradlex.InputError, match=f"{name} is not a regular file"):
         train(stopped, resume=True)
+
+
+@pytest.mark.parametrize("pipe", [True, False])
+def test_what_lies_in_the_place_of_a_new_runs_records_is_replaced(
+    tmp_path: Path, whole: gradlex.Run, pipe: bool
+) -> None:
+    class Reads(gradlex.Callback):
+        def on_generation(self, record: Any, run: Any) -> None:
+            assert len((run.path / "generations.jsonl").read_text().splitlines()) == record.generation - 1
+
+    (tmp_path / "run").mkdir()
+    if pipe:
+        os.mkfifo(tmp_path / "run" / "generations.jsonl")
+    else:
+        (tmp_path / "run" / "generations.jsonl").write_text("another run's\n")
+    assert same(train(tmp_path / "run", callbacks=[Reads()]), whole)
 
 
 def test_a_run_that_is_killed_before_its_first_checkpoint_begins_anew(tmp_path: Path, whole: gradlex.Run) -> None:

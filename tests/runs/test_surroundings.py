@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -97,6 +98,26 @@ def test_a_network_by_name_is_built_alike_under_another_default_dtype() -> None:
         assert torch.equal(weights(gradlex.train(**fields)), weights(plain))
 
 
+def test_the_callers_autocast_does_not_change_a_prediction() -> None:
+    x, _ = points()
+    run = gradlex.train(net(), points(), threads=1, **FIELDS)
+    chances = run.probabilities(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(run.probabilities(x), chances)
+
+
+@pytest.mark.parametrize("around", [default_dtype, default_device, torch.inference_mode])
+def test_a_run_is_loaded_alike_whatever_surrounds_the_call(
+    around: Callable[[], AbstractContextManager[Any]], tmp_path: Path
+) -> None:
+    run = gradlex.train(out=tmp_path / "run", train_size=100, model="mlp", **FIELDS)
+    with around():
+        loaded = gradlex.load(tmp_path / "run")
+    assert torch.equal(weights(loaded), weights(run))
+    assert loaded.evaluate() == run.metrics["test"]
+    assert not any(parameter.is_inference() for parameter in loaded.model.parameters())
+
+
 class Draws(gradlex.Callback):
     """Draws from every global generator."""
 
@@ -159,6 +180,21 @@ def test_runs_in_several_threads_are_each_as_if_alone(
     assert "another thread of this process is training" in caplog.text
 
 
+def test_a_run_that_another_thread_loads_meanwhile_disturbs_no_training(tmp_path: Path) -> None:
+    fields = {**FIELDS, "epochs": 20, "threads": 1}
+    gradlex.train(out=tmp_path / "run", train_size=100, model="mlp", **FIELDS)
+    plain = gradlex.train(net(), points(), **fields)
+    loading = threading.Thread(target=lambda: [gradlex.load(tmp_path / "run") for _ in range(30)])
+
+    class Starts(gradlex.Callback):
+        def on_start(self, run: Any) -> None:
+            loading.start()
+
+    run = gradlex.train(net(), points(), callbacks=[Starts()], **fields)
+    loading.join()
+    assert torch.equal(weights(run), weights(plain))
+
+
 class Threads(gradlex.Callback):
     """Notes how many threads a run computes with."""
 
@@ -177,14 +213,17 @@ def threads_of_a_run(**options: Any) -> int:
     return noted.seen[0]
 
 
+def large() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 3_000), nn.Linear(3_000, 3_000), nn.Linear(3_000, 2))
+
+
 def test_threads_are_those_of_torch_unless_a_number_is_given() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         assert threads_of_a_run() == 1  # so small a network gains nothing from two
         assert threads_of_a_run(threads=2) == 2
-        large = nn.Sequential(nn.Linear(6, 3_000), nn.Linear(3_000, 3_000), nn.Linear(3_000, 2))
-        assert threads_of_a_run(model=large, batch_size=40) == 2
+        assert threads_of_a_run(model=large(), batch_size=40) == 2
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -194,7 +233,7 @@ def test_threads_are_those_of_torch_unless_a_number_is_given() -> None:
 
 def _in_a_worker(connection: Any) -> None:
     torch.set_num_threads(2)
-    connection.send(threads_of_a_run())
+    connection.send(threads_of_a_run(model=large(), batch_size=40))
 
 
 @pytest.mark.slow

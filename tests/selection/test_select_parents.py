@@ -53,6 +53,8 @@ def test_draws_and_chances_have_one_all_fail_rule(rule, naive):
     exact = selection_probabilities(table, on_all_fail=rule)
     assert exact[3] == (0 if rule == "survive" else 0.0625)
     naive.agree(select_parents(table, 20_000, rng=0, on_all_fail=rule), exact)
+    errors, rng, strategy = TableErrors(table), np.random.default_rng(0), Lexicase(on_all_fail=rule)
+    naive.agree(np.array([strategy(rng.permutation(4), errors, rng).index for _ in range(4_000)]), exact)
 
 
 def test_graded_errors_take_the_classic_rule_unless_the_other_is_given():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import textwrap
 import warnings
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RunError as error:
         _end(error, 1)
     except InterruptedRun as interruption:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more would print a traceback while Python exits
         _end(interruption, interruption.exit_code)
     except KeyboardInterrupt:
         _end("interrupted", 130)

@@ -36,12 +36,7 @@ def find_device(given: str | torch.device | None) -> torch.device:
             count = torch.get_device_module(device).device_count()
             device = torch.device(device.type, int(os.environ.get("LOCAL_RANK", "0")) % max(count, 1))
         torch.empty(0, device=device)
-    except (
-        RuntimeError,
-        AssertionError,
-        ImportError,
-        TypeError,
-    ) as error:  # torch's words for what isn't there
+    except (RuntimeError, AssertionError, ImportError, TypeError) as error:  # torch's words for what isn't there
         reason = str(error).partition("\n")[0]
         raise InputError(f"device {str(given)!r} cannot be used: {reason} Use auto, cpu, cuda or cuda:1.") from error
     if device.type == "meta":

@@ -99,7 +99,8 @@ class RunFolder:
             raise InputError(f"another process is training in {self.path}: wait for it, or stop it.") from error
 
     def describe(self, described: Described) -> None:
-        """Write run.json, with which a run begins."""
+        """Write run.json, with which a run begins, and no records, whatever file is in their place."""
+        self.write_records([])
         self._write(RUN, described)
 
     def description(self) -> Described:

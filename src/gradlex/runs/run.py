@@ -191,7 +191,6 @@ def load(
     folder = RunFolder(path)
     described, result = folder.description(), folder.result()
     recipe, data = Recipe(**described.recipe), described.data
-    model = load_object(model, "model")() if isinstance(model, str) else model
     if recipe.model == GIVEN and model is None:
         raise InputError(
             f"the run in {path} trained a module from Python, which isn't stored: give one like it, as in "
@@ -199,20 +198,23 @@ def load(
         )
     if task is None and recipe.task == GIVEN:
         raise InputError(f"the task of {path} was an object from Python, which isn't stored: give it as task=.")
-    try:
-        if model is not None:
-            network = build(model, sample=(), outputs=0)
-        else:
-            network = build_network(recipe.model, data["input_shape"], described.model["outputs"], recipe.seed)
-        scales = data["normalization"]
-        network = normalized(network, None if scales is None else Normalization(**scales))
-        if data["channels_last"]:
-            lay_channels_last(network)
-        given = task if recipe.task == GIVEN else recipe.task
-        found = make_task(given, learned=data["task"], name=data["task_name"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{folder.path / RUN} is damaged: {error!r}. Restore the file.") from error
-    put_weights(network, read_weights(folder.path / WEIGHTS), folder.path / WEIGHTS)
+    with surroundings(device=torch.device("cpu"), threads=torch.get_num_threads(), deterministic=False):
+        model = load_object(model, "model")() if isinstance(model, str) else model
+        try:
+            if model is not None:
+                network = build(model, sample=(), outputs=0)
+            else:
+                network = build_network(recipe.model, data["input_shape"], described.model["outputs"], recipe.seed)
+            scales = data["normalization"]
+            network = normalized(network, None if scales is None else Normalization(**scales))
+            if data["channels_last"]:
+                lay_channels_last(network)
+            given = task if recipe.task == GIVEN else recipe.task
+            found = make_task(given, learned=data["task"], name=data["task_name"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{folder.path / RUN} is damaged: {error!r}. Restore the file.") from error
+        put_weights(network, read_weights(folder.path / WEIGHTS), folder.path / WEIGHTS)
+        network = network.eval().to(find_device(device))
     metrics = {
         part: {name: math.nan if value is None else value for name, value in own.items()}
         for part, own in result.metrics.items()
@@ -222,7 +224,7 @@ def load(
         lines = f"{len(history)} of {result.generations} lines"
         raise InputError(f"{folder.path / RECORDS} is damaged: it has {lines}. Restore the file.")
     return Run(
-        model=network.eval().to(find_device(device)),
+        model=network,
         recipe=recipe,
         history=history,
         result={**result.model_dump(), "metrics": metrics},

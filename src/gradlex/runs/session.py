@@ -176,11 +176,11 @@ class Session:
             best=self._best,
         )
         checkpoint.save(self._folder.path / CHECKPOINT)
+        if self._folder.description().recipe != self.recipe.to_dict():
+            raise InputError(f"{self._folder.path / RUN} was changed during the run: restore it, then resume.")
 
     def _finish(self) -> dict[str, Any]:
         """Make the final model, measure it, and write what the run ended with."""
-        if self._folder is not None and self._folder.description().recipe != self.recipe.to_dict():
-            raise InputError(f"{self._folder.path / RUN} was changed during the run: restore it, then resume.")
         trainer = self._trainer
         known = dict(self.history[-1].metrics) if self.history else {}
         if self._best is not None or self._tail.mean is not None:
