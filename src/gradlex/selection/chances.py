@@ -34,7 +34,8 @@ def lexicase_probabilities(
 ) -> Floats:
     """The chances on a checked (candidates, cases) table.
 
-    A pool that fails a case `ends`, or survives whole. `within` of the best error of a case is as good as it.
+    If `ends`, a case that the whole pool fails ends the selection; otherwise the whole pool survives it. An error at
+    most `within` above the best on a case counts as the best.
     """
     if ends:
         table = (table != 0).astype(np.uint8)

@@ -1,8 +1,8 @@
 """Lexicase selection (Spector 2012; Helmuth, Spector & Matheson 2015), as in Ding & Spector 2022.
 
 Go through the cases in random order and keep only the candidates that are best on each. Under the paper's rule (its
-section 3.2) a case that every remaining candidate fails ends the selection, and one of the remaining is picked at
-random; under the classic rule they all survive it.
+section 3.2) a case that every remaining candidate fails ends the selection, and one of them is picked at random; under
+the classic rule they all survive it. `on_all_fail` chooses the rule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Lexicase(Strategy):
         on_all_fail: What happens at a case that every remaining candidate fails: "random" picks one of them, "survive"
             goes on with all of them. Any error above 0 is a failure, so with graded errors, such as a loss, "random"
             would soon end in a random choice. None is "random", but "survive" where errors are known to be graded.
-        depth: How many cases are looked at, at most (None: no limit); then one of the remaining is picked at random.
+        depth: The most cases to use (None: no limit). If several candidates remain, one is picked at random.
 
     Examples:
         >>> import numpy as np
@@ -55,7 +55,7 @@ class Lexicase(Strategy):
             best = table.min(axis=0)
             start = trail.used
             alive = np.ones(len(pool), dtype=bool)
-            # Only a case that splits the slice's first pool, or that all of it fails, can matter; few do.
+            # Only a case that splits the pool at the slice's start, or that this whole pool fails, can matter; few do.
             for column in np.flatnonzero((table > best).any(axis=0) | (best > 0)):
                 values = table[alive, column]
                 lowest = values.min()
@@ -76,11 +76,11 @@ class Lexicase(Strategy):
 
     @property
     def _ends(self) -> bool:
-        """Whether a case that all fail ends the selection."""
+        """Whether a case that every remaining candidate fails ends the selection."""
         return self.on_all_fail != "survive"
 
     def settled(self, *, graded: bool) -> Lexicase:
-        """The all-fail rule that these errors need, in draws and chances alike."""
+        """The strategy with `on_all_fail` resolved: "survive" if the errors are graded, where "random" is an error."""
         if graded and self.on_all_fail == "random":
             raise InputError(
                 f"selection '{self}' needs 0 (solved) and 1 (failed) as errors, and these are graded: leave "

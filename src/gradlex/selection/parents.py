@@ -40,7 +40,8 @@ def lexicase_parents(
 ) -> Indices:
     """`k` independent parents from a (candidates, cases) table; NaN and negative infinity count as the worst.
 
-    A pool that fails a case `ends`, or survives whole. `within` of the best error of a case is as good as it.
+    If `ends`, a case that the whole pool fails ends the selection; otherwise the whole pool survives it. An error at
+    most `within` above the best on a case counts as the best.
     """
     filters = _Filters(table, ends, within)
     if not len(filters.telling):

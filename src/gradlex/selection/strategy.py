@@ -17,7 +17,10 @@ Share = Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A selection strategy of this package. A subclass says how one parent is chosen, and, if it can, how many are."""
+    """A selection strategy of this package: a frozen dataclass whose fields are its options.
+
+    A subclass sets `name` and `paper`, and implements `_choose`. `parents` and `probabilities` are optional.
+    """
 
     name: ClassVar[str]
     paper: ClassVar[str]
@@ -41,15 +44,15 @@ class Strategy:
         raise NotImplementedError
 
     def settled(self, *, graded: bool) -> Strategy:
-        """This strategy with what depends on the errors settled: whether they are `graded`, or only 0 and 1."""
+        """This strategy with its defaults resolved for errors that are `graded`, or only 0 and 1."""
         return self
 
     def over_samples(self, cases: int) -> Strategy:
-        """The strategy with the same chances whose parents of one table don't share a sample of its cases."""
+        """A strategy with the same chances on a table of `cases` cases; each parent draws its own sample of them."""
         return self
 
     def parents(self, table: ErrorTable, k: int, rng: Rng) -> Indices | None:
-        """`k` parents from one table at once, as in one generation. None: choose one after another."""
+        """`k` parents from one table at once, as in one generation. None: this strategy chooses one at a time."""
         chances = self.probabilities(table)
         return None if chances is None else rng.choice(len(table), size=k, p=chances)
 
@@ -59,5 +62,5 @@ class Strategy:
 
     @property
     def has_exact_chances(self) -> bool:
-        """Whether `probabilities` knows the chances with these options."""
+        """Whether `probabilities` returns chances with these options."""
         return self.probabilities(np.zeros((1, 1))) is not None
