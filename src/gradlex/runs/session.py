@@ -1,4 +1,4 @@
-"""Session: the generations of one run in one process, with all that watches and records them."""
+"""Session: one run in one process, with its callbacks, records and checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gradlex.selection import by_group
 
 
 class Session:
-    """A run in progress, which callbacks see as a `LiveRun`. Every process has one; rank 0's writes and calls them."""
+    """A run in progress, the callbacks' `LiveRun`: one per process; only rank 0 writes files and calls callbacks."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Session:
         self._started, self._seconds_before = time.perf_counter(), 0.0
 
     def start(self) -> None:
-        """Write run.json, with which a run begins."""
+        """Write run.json, the first file of a run."""
         if self._folder is not None:
-            weights_of(self.model)  # what no file can hold is an error now, not at the end
+            weights_of(self.model)  # weights that no file can hold raise an error now, not at the end
             parameters = sum(parameter.numel() for parameter in self.model.parameters())
             model = {"name": self.recipe.model, "parameters": parameters, "outputs": self._problem.outputs}
             relative = not os.path.isabs(self.recipe.dataset) and os.path.exists(self.recipe.dataset)
@@ -78,7 +78,7 @@ class Session:
             self._folder.describe(described)
 
     def restore(self) -> None:
-        """Continue from the checkpoint, if the run has come so far."""
+        """Continue from the checkpoint, if there is one."""
         path = (self.path or Path()) / CHECKPOINT
         here = self._folder is not None and path.exists()
         found = self._team.from_leader(Checkpoint.load(path) if here else None)
@@ -96,8 +96,8 @@ class Session:
             self._folder.write_records(self.history)
 
     def run(self) -> Run:
-        """Evolve to the last generation, and finish."""
-        with self._watched():
+        """Train to the last generation, and finish."""
+        with self._callback_scope():
             if self._stopped is None:
                 self._evolve()
             result = self._finish()
@@ -134,7 +134,7 @@ class Session:
                 self._tail.add(trainer.parent())
             if recipe.patience and best_generation(self.history, self.task.measures[0]) == done:
                 self._best = trainer.parent()
-            self._stopped = self._team.from_leader(self._told())
+            self._stopped = self._team.from_leader(self._reason_to_stop())
             signum = self._team.from_leader(self._interrupts.signum)
             if self._folder is not None:
                 self._folder.append_record(self.history[-1])
@@ -143,7 +143,7 @@ class Session:
             if self._stopped:
                 return
             if signum and done < self._epochs:
-                raise InterruptedRun(signum, f"interrupted after generation {done} of {self._epochs}{self._cure()}")
+                raise InterruptedRun(signum, f"interrupted after generation {done} of {self._epochs}{self._hint()}")
 
     def _metrics(self, done: int) -> dict[str, dict[str, float]]:
         """The parent's metrics: on the validation part always, on the test part if it is due."""
@@ -152,8 +152,8 @@ class Session:
         wanted = {"validation": parts.validation, "test": parts.test if due else None}
         return {name: self._trainer.measure(part) for name, part in wanted.items() if part is not None}
 
-    def _told(self) -> str | None:
-        """Call the callbacks; why one of them, or patience, ends the run."""
+    def _reason_to_stop(self) -> str | None:
+        """Call the callbacks. Returns why one of them, or patience, ends the run; else None."""
         reasons: list[str | None] = []
         for callback in self._callbacks:
             answer = callback.on_generation(self.history[-1], self)
@@ -180,7 +180,7 @@ class Session:
             raise InputError(f"{self._folder.path / RUN} was changed during the run: restore it, then resume.")
 
     def _finish(self) -> dict[str, Any]:
-        """Make the final model, measure it, and write what the run ended with."""
+        """Make the final model, measure it, and write the results."""
         trainer = self._trainer
         known = dict(self.history[-1].metrics) if self.history else {}
         if self._best is not None or self._tail.mean is not None:
@@ -189,7 +189,7 @@ class Session:
             trainer.install(self._best)
         elif self._tail.mean is not None:
             trainer.finish_tail(self._tail.mean)
-            trainer.install(self._team.hand_over(0, trainer.parent()))  # another machine's last bits may differ
+            trainer.install(self._team.hand_over(0, trainer.parent()))  # last bits may differ between machines
         self.model.eval()
         return self._team.from_leader(self._result(known) if self._team.rank == 0 else None)  # type: ignore[no-any-return]
 
@@ -223,8 +223,8 @@ class Session:
     def _seconds(self) -> float:
         return round(self._seconds_before + time.perf_counter() - self._started, 3)
 
-    def _cure(self) -> str:
-        """The end of a message: how to continue."""
+    def _hint(self) -> str:
+        """The end of the message after an interruption: how to continue."""
         if self.path is None:
             return ""
         if GIVEN in (self.recipe.model, self.recipe.dataset):
@@ -232,8 +232,8 @@ class Session:
         return f"; continue with: gradlex resume {shlex.quote(str(self.path))}"
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Call the callbacks at the start, and at the end whatever it is, each even if another fails."""
+    def _callback_scope(self) -> Iterator[None]:
+        """Call `on_start` of each callback, and `on_end` however the run ends, even if another one fails."""
         with ExitStack() as ends:
             try:
                 for callback in self._callbacks:
