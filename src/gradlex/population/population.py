@@ -53,13 +53,13 @@ class Candidate:
     indices: Indices
     """Its part of the samples, in random order."""
     seed: int
-    """The population's."""
+    """The population's seed."""
     discarded: bool = field(default=False, init=False)
     """Whether it is left out of selection: `discard()` was called, or a weight is not finite."""
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """A random stream of its own, the same on every machine."""
+        """This candidate's random stream, the same on every machine."""
         return stream(self.seed, "samples", self.generation, self.index)
 
     def discard(self) -> None:
@@ -69,16 +69,16 @@ class Candidate:
 
 @dataclass(kw_only=True)
 class _Trained:
-    """A generation whose candidates were trained, until one of them is selected."""
+    """A generation between `candidates` and `select`: in training, or trained and not yet selected."""
 
     parent: Snapshot
     optimizer: list[Any]
-    """What the optimizer held before; each candidate begins with `begin`."""
+    """The parent's optimizer state; each candidate starts from `begin`."""
     begin: list[Any]
     parts: list[Indices]
     size: int
     inherits: bool
-    """Whether the chosen candidate's optimizer state goes on."""
+    """Whether candidates start with the parent's optimizer state, and the next parent takes the chosen one's."""
     ends: dict[int, list[float]] = field(default_factory=dict)
     """The learning rates that candidates ended with, by the number of their samples."""
     put_modes_back: Callable[[], None]
@@ -228,7 +228,7 @@ class Population:
             self._put((cloned(trained.parent), cloned(trained.begin)))
             trained.put_modes_back()
             for parameter in self._network.module.parameters():
-                parameter.grad = None  # what one candidate has left over is not another's
+                parameter.grad = None  # one candidate's gradients must not reach the next
             candidate = Candidate(generation=self.generation, index=index, indices=trained.parts[index], seed=self.seed)
             reseed(torch_seed(self.seed, "dropout", self.generation, index), self._network.device)
             yield candidate
@@ -239,7 +239,7 @@ class Population:
             candidate.discarded |= not finite(snapshot, trained.parent)
             trained.candidates[index], trained.snapshots[index] = candidate, snapshot
             trained.optimizers[index] = state if trained.inherits else []
-        # Not in a finally: an abandoned loop is closed whenever its memory is freed, in the middle of something else.
+        # Not in a finally: an abandoned loop is closed when its memory is freed, perhaps in the middle of other code.
         trained.put_modes_back()
         trained.put_generators_back()
         trained.complete = True
@@ -288,7 +288,7 @@ class Population:
             )
         self._network.check(trained.parent)
         if self.team.processes > 1:
-            self._check_apart(trained, pool)
+            self._check_distinct(trained, pool)
         examination = Examination(
             network=self._network,
             team=self.team,
@@ -318,7 +318,7 @@ class Population:
         return choice
 
     def gather(self, values: Mapping[int, float]) -> dict[int, float]:
-        """A number for each candidate of this generation, on every process, from those that trained them.
+        """Collect one number per candidate from the processes that trained them; all processes get all numbers.
 
         Examples:
             >>> import torch
@@ -376,9 +376,10 @@ class Population:
             self._trained = self._loop = None
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is needed to continue with the same bits, as tensors and plain values for `torch.save`.
+        """Everything needed to continue bit for bit, as tensors and plain values for `torch.save`.
 
-        It holds the model, the optimizer's state and options, and the position; save your scheduler beside it.
+        It holds the model, the optimizer's state and options, the number of completed generations, and what a strategy
+        remembers. Save your scheduler beside it.
 
         Examples:
             >>> import torch
@@ -441,7 +442,7 @@ class Population:
             model, optimizer = cloned(model), cloned(optimizer)  # if recalibrate fails, the candidates are as before
             own_places = {i: mean_places(trained.snapshots[i], trained.optimizers[i]) for i in trained.snapshots}
             for place, tensor in mean_places(model, optimizer).items():
-                # A parameter that a candidate never used has no optimizer state there: it follows the chosen one.
+                # A candidate that never used a parameter has no optimizer state for it: the chosen one's counts.
                 parts = []
                 for i, weight in others:
                     own_part = own_places[i].get(place, tensor) if i in own_places else None
@@ -451,11 +452,11 @@ class Population:
         if self._recalibrate is not None and trained.size > 1:
             with seeded(torch_seed(self.seed, "recalibration", self.generation), self._network.device):
                 self._recalibrate()
-            # Another machine's last bits may differ, so rank 0's are taken.
+            # Last bits may differ between machines, so every process takes rank 0's result.
             self._put(self.team.hand_over(0, self._captured()))
 
-    def _check_apart(self, trained: _Trained, pool: list[int]) -> None:
-        """Raise an error if processes have averaged their candidates' gradients, which made them the same."""
+    def _check_distinct(self, trained: _Trained, pool: list[int]) -> None:
+        """Raise an error if candidates are equal because processes averaged their gradients."""
         parameters = [name for name, _ in self._network.module.named_parameters()]
         sums = self.gather({i: checksum(snapshot, parameters) for i, snapshot in trained.snapshots.items()})
         before, first = checksum(trained.parent, parameters), dict[float, int]()
@@ -470,7 +471,7 @@ class Population:
                 )
 
     def _check_rates(self, trained: _Trained, candidate: Candidate) -> None:
-        """Warn once of a scheduler that goes on from one candidate to the next."""
+        """Warn once if a scheduler continues from one candidate to the next."""
         rates, silent = self._optimizer.rates(), candidate.discarded or self._warned
         if not silent and trained.ends.setdefault(len(candidate.indices), rates) != rates:
             self._warned = True
@@ -500,8 +501,8 @@ class Population:
         assert trained is not None
         if trained.complete:
             return f"the candidates of generation {self.generation + 1} are trained and not selected"
-        done, all_of_them = len(trained.candidates), len(self.team.mine(trained.size))
-        return f"generation {self.generation + 1} is not finished: {done} of {all_of_them} candidates are trained"
+        done, total = len(trained.candidates), len(self.team.mine(trained.size))
+        return f"generation {self.generation + 1} is not finished: {done} of {total} candidates are trained"
 
 
 def _on(device: torch.device, optimizer: list[Any]) -> list[Any]:
