@@ -31,7 +31,7 @@ from gradlex.selection import Choice
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """A method bound to one run: what `experiment(method, seed)` is called with.
+    """A method bound to one run: the `method` that your `experiment(method, seed)` receives.
 
     Attributes:
         method: The method, with its `name` and `title`.
@@ -46,8 +46,8 @@ class Arm:
     epochs: int
     size: int
     folder: Path
-    _made: list[Population] = field(default_factory=list)
-    _read: list[str] = field(default_factory=list)
+    _populations: list[Population] = field(default_factory=list)
+    _attributes_read: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -56,11 +56,11 @@ class Arm:
 
     @property
     def branch(self) -> int | None:
-        """The generation, counted from 0, from which on SWA and the branched methods average the parents, else None.
+        """`swa` and branched methods average the parents from this generation on, counted from 0. Others: None.
 
-        Your loop takes this mean, by `torch.optim.swa_utils.AveragedModel` for example.
+        Your loop takes this mean, with `torch.optim.swa_utils.AveragedModel` for example.
         """
-        self._read.append("branch")
+        self._attributes_read.append("branch")
         return self._recipe.branch if "branch_at" in self.method.changes else None
 
     @property
@@ -68,7 +68,7 @@ class Arm:
         return Recipe(**{**self.method.changes, "epochs": self.epochs, "population": self.size})
 
     def size_at(self, generation: int) -> int:
-        """The number of candidates of a generation, counted from 0: one before a late branch.
+        """The number of candidates in a generation, counted from 0; before a late branch it is 1.
 
         Examples:
             >>> from pathlib import Path
@@ -103,13 +103,13 @@ class Arm:
         own = {name: value for name, value in self.method.changes.items() if name in names}
         population = _Recorded(model, optimizer, size=self.size, seed=self.seed, **{**own, **options})
         population.arm = self
-        self._made.append(population)
+        self._populations.append(population)
         if population.leads:
             self.register(population.parent_state())
         return population
 
     def register(self, state: Mapping[str, Tensor], data: str | None = None) -> None:
-        """Write down the network, and the data's fingerprint; InputError if the comparison has a different one."""
+        """Record the network and the data's fingerprint in run.json; InputError if another run has different ones."""
         digest = hashlib.sha256()
         for name, tensor in sorted(state.items()):
             digest.update(name.encode())
@@ -132,18 +132,18 @@ class Arm:
 
 
 def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> None:
-    """Call the caller's function for one run, and write run.json and result.json."""
+    """Call the user's experiment for one run, check it, and write run.json and result.json."""
     environment = {"torch": torch.__version__, "numpy": np.__version__, "platform": platform.platform()}
     arm.describe(gradlex=__version__, epochs=arm.epochs, population=arm.size, environment=environment)
     with seeded(torch_seed(arm.seed, "initialization"), torch.device("cpu")):
         metrics = read_metrics(experiment(arm, arm.seed))
-    trained = arm._made[-1].generation if arm._made else 0
+    trained = arm._populations[-1].generation if arm._populations else 0
     if trained != arm.epochs:
         raise InputError(
             f"experiment(method, seed) trained {trained} generations: make a population by method.population(model, "
             f"optimizer), and train it for method.epochs generations, here {arm.epochs}."
         )
-    if "branch_at" in arm.method.changes and "branch" not in arm._read:
+    if "branch_at" in arm.method.changes and "branch" not in arm._attributes_read:
         raise InputError(
             f"{arm.name} averages the parents from generation method.branch on, but the experiment never read it: "
             "return the metrics of their mean (examples/mean_of_parents.py)."
@@ -163,7 +163,7 @@ def run_own(experiment: Callable[[Arm, int], Any], metric: str, arm: Arm) -> Non
 
 
 def read_metrics(returned: Any) -> dict[str, dict[str, float]]:
-    """What an experiment returned, by part: a number is the accuracy on test data, and names may begin with a part.
+    """The metrics that an experiment returned, by part. A number is test accuracy; a name may begin with its part.
 
     Examples:
         >>> from gradlex.experiments.arm import read_metrics
@@ -202,7 +202,7 @@ class _Recorded(Population):
     def candidates(
         self, num_samples: int | None = None, size: int | None = None, *, parts: Sequence[Any] | None = None
     ) -> Iterator[Candidate]:
-        """As in Population; without a size, it is the method's for this generation."""
+        """As in Population; the default size is the method's for this generation."""
         if parts is None:
             size = size or min(self.size, self.arm.size_at(self.generation))
         found = super().candidates(num_samples, size, parts=parts)

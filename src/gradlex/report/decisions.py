@@ -1,4 +1,4 @@
-"""The one rule that decides a comparison, and the sentences that say it."""
+"""The rule that decides a comparison, and the sentence that reports the decision."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Decision:
         first: The method that is judged.
         second: The method it is compared with.
         difference: First minus second over the seeds that both have finished.
-        adjusted: p by Holm's method for all comparisons that were decided together.
-        tests: Their number.
-        planned: The number of planned seeds.
+        adjusted: The p-value, adjusted by Holm's method for all comparisons decided together.
+        tests: How many comparisons were decided together.
+        planned: How many seeds are planned.
         higher_is_better: Whether a higher value is a better one.
         unit: How values are printed.
     """
@@ -52,7 +52,7 @@ class Decision:
 
     @property
     def answer(self) -> Answer:
-        """By the rule of `decide`."""
+        """The answer by the rule that `decide` describes."""
         found = self.difference
         if found.n < max(self.planned, 1):
             return "under way"
@@ -64,18 +64,18 @@ class Decision:
 
     @property
     def title(self) -> str:
-        """lexicase minus SGD"""
+        """The comparison's name, such as "lexicase minus SGD"."""
         return f"{title_of(self.first)} minus {title_of(self.second)}"
 
     @property
     def interval(self) -> str:
-        """+0.93 to +1.57; a dash without one."""
+        """The 95% interval as text, such as "+0.93 to +1.57"; a dash if there is none."""
         found = self.difference.interval
         return NONE if found is None else " to ".join(self.unit.bare(end, "+") for end in found)
 
     @property
     def sentence(self) -> str:
-        """What a person would say: both values, and what follows or what is missing."""
+        """The verdict in words: both values, and the evidence or what is missing."""
         found, unit, seeds = self.difference, self.unit, number_of(self.difference.n, "seed")
         if not found.n:
             return f"{capital(self.title)}: no seed has finished with a number yet."
@@ -108,16 +108,16 @@ def decide(
     fraction: bool | None = None,
     seeds: Sequence[int] = (),
 ) -> list[Decision]:
-    """Decide comparisons of methods that were declared together.
+    """Decide a family of comparisons, declared together.
 
     Runs with the same seed are compared by the paired t-test, and p is adjusted by Holm's method. A method is better
     or worse if adjusted p is below 0.05, equivalent if the 95% interval lies within ±0.3 points (fractions only), else
-    the comparison is open. Nothing is decided while planned seeds are missing: it is under way.
+    the comparison is open. While planned seeds are missing, it is under way.
 
     Args:
         frame: One row per run, as `gradlex.results` returns it.
         pairs: Which method is compared with which, the primary comparison first; all count in Holm's adjustment
-            (default: each method against SGD with as many samples).
+            (default: each method against SGD with as many samples, or else against SGD, or else the first method).
         metric: What is compared, on the test part.
         higher_is_better: Whether a higher value is a better one.
         fraction: Whether the metric is a fraction, printed as a percentage (default: by its name).
@@ -161,7 +161,7 @@ def decisions(study: Study) -> list[Decision]:
 
 
 def usual_pairs(methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Each method against SGD on equal samples, or against SGD, or against the first; lexicase comes first."""
+    """Each method against SGD with as many samples, or else SGD, or else the first method; lexicase comes first."""
     rivals = [name for name in ("sgd-matched", "sgd") if name in methods] or list(methods[:1])
     others = [name for name in methods if name not in ("sgd", "sgd-matched", rivals[0])]
     return [(name, rivals[0]) for name in sorted(others, key=lambda name: name != "lexicase")]
