@@ -260,6 +260,11 @@ def test_a_summary_fits_80_columns(experiment, tmp_path, make_run):
         assert max(map(len, summary(path).splitlines())) <= 80
 
 
+def test_the_summary_of_one_method_starts_with_its_results(tmp_path, make_experiment):
+    folder = make_experiment(tmp_path / "e", {"lexicase": [0.5, 0.6]})
+    assert summary(folder).startswith("Does it help?\n\nResults and cost\n")
+
+
 def test_a_summary_shows_nothing_in_a_notebook_until_it_is_printed(experiment, monkeypatch):
     shown = []
     notebook = type("ZMQInteractiveShell", (), {})()
