@@ -72,6 +72,7 @@ def test_numbers_of_diversity_are_exact_where_they_are_known():
     assert DIVERSITY["entropy"](alike, edges) == 0
     assert DIVERSITY["effective rank"](np.eye(4), edges) == pytest.approx(4)
     assert DIVERSITY["effective rank"](alike, edges) == pytest.approx(1)
+    assert DIVERSITY["effective rank"](np.zeros((4, 3)), edges) == 1  # of a layer that is dead, not NaN
     assert DIVERSITY["zeros"](np.eye(4), edges) == 0.75
 
 

@@ -110,3 +110,10 @@ def test_a_run_without_the_metric_is_left_out():
     (found,) = decide(runs, [("lexicase", "sgd")])
     assert set(found.difference.by_seed) == {0, 2}
     assert found.answer == "under way"
+
+
+def test_an_unfinished_run_does_not_hide_a_finished_one_of_its_seed():
+    runs = frame(lexicase=[0.5, 0.7], sgd=[0.4, 0.5])
+    begun = frame(lexicase=[float("nan")] * 2)
+    (found,) = decide(pd.concat([runs, begun]), [("lexicase", "sgd")])
+    assert found.difference.n == 2

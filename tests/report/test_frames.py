@@ -42,6 +42,11 @@ def test_the_generations_of_a_run_are_a_frame(experiment):
     assert frame.reason.unique() == ["sole_survivor"]
 
 
+def test_an_own_loop_may_store_anything_under_the_name_experiment(tmp_path, make_run):
+    make_run(tmp_path / "run", 0.5, experiment={"width": 8})
+    assert results(tmp_path).experiment.tolist() == [""]
+
+
 def test_a_run_that_has_just_begun_has_an_empty_history(tmp_path, make_run):
     run = make_run(tmp_path / "new", 0.5, lines=[], finished=False)
     assert history(run).empty

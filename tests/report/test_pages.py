@@ -124,6 +124,13 @@ def test_names_from_outside_are_text_on_a_page(tmp_path, make_experiment, make_r
     assert "a<b minus SGD" in Page(folder / "report.html").shown
 
 
+def test_a_name_that_matplotlib_has_no_glyphs_for_gives_no_warning(tmp_path, make_experiment):
+    folder = make_experiment(
+        tmp_path / "e", {"sgd": [0.5, 0.6], "\u65b9\u6cd5": [0.6, 0.7]}, pairs=[("\u65b9\u6cd5", "sgd")]
+    )
+    assert "\u65b9\u6cd5 minus SGD" in Page(write_experiment_page(folder)).shown  # a warning is an error in tests
+
+
 def test_a_user_s_own_matplotlib_settings_change_nothing(experiment, tmp_path):
     import matplotlib as mpl
 
@@ -251,6 +258,20 @@ def test_a_summary_fits_80_columns(experiment, tmp_path, make_run):
     long = make_run(tmp_path / "long", 0.5, model={"name": "m" * 70}, data={"name": "d" * 30})
     for path in (experiment, experiment / "lexicase" / "seed0", experiment / "sgd" / "seed0", long):
         assert max(map(len, summary(path).splitlines())) <= 80
+
+
+def test_the_summary_of_one_method_starts_with_its_results(tmp_path, make_experiment):
+    folder = make_experiment(tmp_path / "e", {"lexicase": [0.5, 0.6]})
+    assert summary(folder).startswith("Does it help?\n\nResults and cost\n")
+
+
+def test_a_summary_shows_nothing_in_a_notebook_until_it_is_printed(experiment, monkeypatch):
+    shown = []
+    notebook = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setattr("builtins.get_ipython", lambda: notebook, raising=False)
+    monkeypatch.setattr("rich.jupyter.display", lambda *given: shown.append(given))
+    assert "Results and cost" in summary(experiment)
+    assert shown == []
 
 
 def test_a_summary_says_how_far_an_unfinished_run_is(tmp_path, make_run, make_generation):

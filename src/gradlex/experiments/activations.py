@@ -87,7 +87,7 @@ def common_edges(sets: Iterable[Features]) -> npt.NDArray[np.float64]:
 DIVERSITY: Mapping[str, Callable[[Features, npt.NDArray[np.float64]], float]] = {
     "zeros": lambda found, _: float((found == 0).mean()),
     "entropy": lambda found, edges: float(entropy(np.histogram(found, edges)[0])),
-    "effective rank": lambda found, _: float(np.exp(entropy(np.linalg.svd(found, compute_uv=False)))),
+    "effective rank": lambda found, _: float(np.exp(np.nan_to_num(entropy(np.linalg.svd(found, compute_uv=False))))),
 }
 """Numbers for what figure 2 shows, from features and the edges of the bins.
 

@@ -169,5 +169,6 @@ def usual_pairs(methods: Sequence[str]) -> list[tuple[str, str]]:
 
 def values(frame: pd.DataFrame, method: str, column: str) -> pd.Series[float]:
     """The numbers of a method's runs in a column, by seed."""
-    runs = frame[frame.method == method].drop_duplicates("seed", keep="last").set_index("seed")
-    return runs.get(column, pd.Series(dtype=float)).astype(float).dropna()
+    runs = frame[frame.method == method].set_index("seed")
+    found = runs.get(column, pd.Series(dtype=float)).astype(float).dropna()
+    return found[~found.index.duplicated(keep="last")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
@@ -66,7 +67,8 @@ def as_svg(draw: Callable[P, Figure]) -> Callable[P, Markup]:
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Markup:
         content = io.StringIO()
         own = {"svg.hashsalt": draw.__name__}  # ids stay different where several figures are on one page
-        with matplotlib.style.context(["default", _STYLE, own]):
+        with matplotlib.style.context(["default", _STYLE, own]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"Glyph \d+ .* missing", UserWarning)  # the browser has other fonts
             draw(*args, **kwargs).savefig(content, format="svg", metadata={"Date": None, "Creator": None})
         found = content.getvalue()[content.getvalue().index("<svg") :]
         found = re.sub(r'<metadata>.*?</metadata>| id="[A-Za-z0-9.]+_\d+"', "", found, flags=re.DOTALL)

@@ -124,8 +124,8 @@ class Line(BaseModel):
 class RunFile(BaseModel):
     """run.json"""
 
-    experiment: str = ""
-    """The name of the experiment's folder, if the run lies in one."""
+    experiment: Any = ""
+    """The name of the experiment's folder, if the run lies in one, whatever an own loop has stored under this name."""
     method: str = ""
     seed: int | None = None
     epochs: int | None = None
@@ -138,9 +138,9 @@ class RunFile(BaseModel):
 def read_run(run: Path) -> tuple[RunFile, Result | None]:
     """What a run folder says of the run, and its result if it is finished."""
     stored, result = parsed(RunFile, read_text(run / "run.json"), run / "run.json"), run / "result.json"
-    if (run.parent.parent / EXPERIMENT).exists():
-        stored.experiment, stored.method = run.parent.parent.name, run.parent.name
-    stored.method = stored.method or str(stored.recipe.get("selection", "gradlex"))
+    inside = (run.parent.parent / EXPERIMENT).exists()
+    stored.experiment = run.parent.parent.name if inside else ""
+    stored.method = run.parent.name if inside else stored.method or str(stored.recipe.get("selection", "gradlex"))
     stored.seed = stored.recipe.get("seed", 0) if stored.seed is None else stored.seed
     stored.epochs = stored.recipe.get("epochs") if stored.epochs is None else stored.epochs
     return stored, parsed(Result, read_text(result), result) if result.exists() else None

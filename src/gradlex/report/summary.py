@@ -113,7 +113,8 @@ def summary(path: Path | str) -> str:
 def outcome(study: Study) -> str:
     """The verdict and the tables of an experiment."""
     found = decisions(study)
-    return "\n".join([_wrapped(each.sentence for each in found), *(table.text() for table in tables(study, found))])
+    texts = [_wrapped(each.sentence for each in found), *(table.text() for table in tables(study, found))]
+    return "\n".join(filter(None, texts))
 
 
 def _wrapped(sentences: Iterable[str]) -> str:

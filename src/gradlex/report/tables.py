@@ -41,7 +41,7 @@ class Table:
             table.add_column(name, justify="left" if left else "right", no_wrap=not left)
         for row in self.rows:
             table.add_row(*row[: self.narrow])
-        console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
+        console = Console(width=width, color_system=None, force_jupyter=False, markup=False, emoji=False)
         with console.capture() as printed:
             console.print(table, self.note, sep="")
         return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip("\n") + "\n"
