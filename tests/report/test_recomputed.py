@@ -98,22 +98,27 @@ def power(true, gaps, tests):
     return float(stats.nct.sf(stats.t.isf(0.025 / tests, n - 1), n - 1, true / stats.sem(gaps)))
 
 
+def assert_rounded(text, *numbers):
+    """The numbers in a text are these, rounded to two digits: up or down where one lies halfway between."""
+    shown = [float(number) for number in re.findall(r"[+-]?\d+\.\d\d\b", text)]
+    assert shown == pytest.approx(numbers, abs=0.005 + 1e-9)
+
+
 def test_there_are_the_experiments_that_were_published():
     assert {path.parent.name for path in EXPERIMENTS} >= {"paper", "paper-decay-1e-4", "branched", "branched-5000"}
 
 
 @each_experiment
 def test_means_and_deviations_are_those_of_the_records(path):
-    expected = {}
-    for method in read(path)["methods"]:
-        values = [list(finals(path, part).get(method, {}).values()) for part in ("test", "train")]
-        cells = []
-        for each in values:
-            deviation = f" ± {statistics.stdev(each):.2f}" if len(each) > 1 else ""
-            cells.append(f"{statistics.fmean(each):.2f}{deviation}" if each else "-")
-        expected[title(method)] = [str(len(values[0])), *cells]
     found = {row[0]: row[1:4] for row in rows(section(path), "Results and cost")}
-    assert found == expected
+    assert list(found) == [title(method) for method in read(path)["methods"]]
+    for method in read(path)["methods"]:
+        seeds, *cells = found[title(method)]
+        values = [list(finals(path, part).get(method, {}).values()) for part in ("test", "train")]
+        assert seeds == str(len(values[0]))
+        for cell, each in zip(cells, values, strict=True):
+            deviation = [statistics.stdev(each)] if len(each) > 1 else []
+            assert_rounded(cell, *([statistics.fmean(each), *deviation] if each else []))
 
 
 @each_experiment
@@ -125,8 +130,9 @@ def test_comparisons_are_paired_t_tests_adjusted_by_holm_s_method(path):
         assert row[:2] == [f"{title(first)} minus {title(second)}", answer]
         assert row[5] == str(len(gaps))
         if low is not None:
-            assert row[2:5] == [f"{gaps.mean():+.2f}", f"{low:+.2f} to {high:+.2f}", p_cell(adjusted)]
-            assert row[6] == p_cell(p)
+            assert_rounded(row[2], gaps.mean())
+            assert_rounded(row[3], low, high)
+            assert [row[4], row[6]] == [p_cell(adjusted), p_cell(p)]
             below, above = (power(float(row[7]) + rounding, gaps, len(found)) for rounding in (-0.00501, 0.00501))
             assert below < 0.8 < above
 
@@ -139,14 +145,16 @@ def test_the_answers_on_the_page_are_those_of_the_comparisons():
         for question in questions if set(decided) != {"under way"} else questions[:1]:
             gaps, low, high, _, _, answer = found[tuple(question["pair"])]
             bold = f"**{answer}**" if answer in ("better", "worse") else answer
-            interval = "-" if low is None else f"{low:+.2f} to {high:+.2f}"
-            gap = "-" if answer == "under way" else f"{gaps.mean():+.2f} points ({interval})"
+            numbers = [] if answer == "under way" else [gaps.mean(), low, high]
             planned = len(read(path)["seeds"])
             seeds = str(planned) if len(gaps) == planned else f"{len(gaps)} of {planned}"
-            expected.append([question["question"], read(path)["setting"], bold, gap, seeds])
+            expected.append(([question["question"], read(path)["setting"], bold, seeds], numbers))
     text = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
     table = [line for line in text.splitlines() if line.startswith("| ")][2:]
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in table] == expected
+    for line, (cells, numbers) in zip(table, expected, strict=True):
+        *first, gap, seeds = (cell.strip() for cell in line.strip("|").split("|"))
+        assert [*first, seeds] == cells
+        assert_rounded(gap, *numbers)
 
 
 PUBLISHED = {  # by 0.2.0, at commit 9b37087
