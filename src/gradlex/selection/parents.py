@@ -160,9 +160,10 @@ class _Filters:
             different, number = np.arange(columns), cases
         guess, places, values = self._guess[different], [], []
         step = max(1, _PART // (4 * guess.nbytes))
+        held = np.empty((0 if whole else step, len(different)), dtype=self.table.dtype)  # fresh memory is slow
         for start in range(0, population, step):
             some = self.table[start : start + step]
-            some = some if whole else some.take(different, axis=1)
+            some = some if whole else some.take(different, axis=1, out=held[: len(some)], mode="clip")
             place = np.flatnonzero(some <= guess)
             places.append(start * len(different) + place)
             values.append(some.reshape(-1)[place])  # now, while they are in the cache
@@ -228,7 +229,7 @@ def _members(pools: Words) -> tuple[Indices, Indices]:
 
 def _alone(pools: Words) -> tuple[Mask, Mask]:
     """Whether each pool has one member, and whether it has none."""
-    filled = np.count_nonzero(pools, axis=1)
+    filled = (pools != 0) @ np.ones(pools.shape[1], dtype=np.float32)  # which sums short rows quickly
     alone = filled == 1
     few = np.flatnonzero(alone)
     word = pools[few].max(axis=1)
