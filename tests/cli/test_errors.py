@@ -136,21 +136,27 @@ def test_a_logger_without_its_library_is_an_error_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_run_after_its_generation_and_says_how_to_continue(
-    gradlex: Command, tmp_path: Path, number: int, code: int
-) -> None:
+def begun(folder: Path) -> subprocess.Popen[str]:
+    """A process whose run has a checkpoint and can't have ended yet."""
     words = ("--train-size", "200", "--model", "mlp", "--epochs", "3000", "--population", "2", "--out", "mine")
     process = subprocess.Popen(
         [sys.executable, "-m", "gradlex", "train", *words],
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
-    checkpoint, deadline = tmp_path / "mine" / "checkpoint.pt", time.monotonic() + 60
+    checkpoint, deadline = folder / "mine" / "checkpoint.pt", time.monotonic() + 60
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_after_its_generation_and_says_how_to_continue(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    process = begun(tmp_path)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
@@ -160,17 +166,7 @@ def test_a_signal_ends_a_run_after_its_generation_and_says_how_to_continue(
 
 
 def test_ctrl_c_again_and_again_ends_a_run_without_a_traceback(tmp_path: Path) -> None:
-    words = ("--train-size", "200", "--model", "mlp", "--epochs", "3000", "--population", "2", "--out", "mine")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gradlex", "train", *words],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    checkpoint, deadline = tmp_path / "mine" / "checkpoint.pt", time.monotonic() + 60
-    while not checkpoint.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process, deadline = begun(tmp_path), time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         process.send_signal(signal.SIGINT)
         time.sleep(0.02)

@@ -99,7 +99,7 @@ class RunFolder:
             raise InputError(f"another process is training in {self.path}: wait for it, or stop it.") from error
 
     def describe(self, described: Described) -> None:
-        """Write run.json, with which a run begins, and no records, whatever file is in their place."""
+        """Begin the run: write run.json, and an empty file of records in place of whatever lies there."""
         self.write_records([])
         self._write(RUN, described)
 

@@ -66,7 +66,7 @@ class Session:
         self._started, self._seconds_before = time.perf_counter(), 0.0
 
     def start(self) -> None:
-        """Write run.json, the first file of a run."""
+        """Begin the folder: run.json, and no records yet."""
         if self._folder is not None:
             weights_of(self.model)  # weights that no file can hold raise an error now, not at the end
             parameters = sum(parameter.numel() for parameter in self.model.parameters())

@@ -68,7 +68,7 @@ def least(table: ErrorTable) -> Mask:
 def _places(table: ErrorTable) -> Indices:
     """The place of each row among the different means, from 0, the best."""
     infinite = np.isinf(table)
-    finite = np.where(infinite, 0, table)
+    finite = np.where(infinite, 0, table) if infinite.any() else table
     infinities, means = infinite.sum(axis=1), finite.mean(axis=1, dtype=np.float64)
     rounding = table.shape[1] * np.finfo(np.float64).eps * np.abs(finite).mean(axis=1, dtype=np.float64)
     order = np.lexsort((means, infinities))
